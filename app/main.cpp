@@ -1,0 +1,6 @@
+#include <cstdio>
+
+int main() {
+  std::puts("foretrain " FORETRAIN_VERSION);
+  return 0;
+}

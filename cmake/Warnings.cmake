@@ -1,0 +1,11 @@
+# foretrain_warnings(target): the warnings every target of ours is built with.
+function(foretrain_warnings target)
+  set(flags -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Woverloaded-virtual)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND flags -Wno-restrict)  # false positives of g++ 12.2 (GCC PR 105651)
+  endif()
+  if(FORETRAIN_WARNINGS_AS_ERRORS)
+    list(APPEND flags -Werror)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${flags}>)
+endfunction()

@@ -1,0 +1,194 @@
+// What computes and communicates: one interface for the backends cuda, cpu and reference. A backend is a
+// module, libforetrain_<name>.so, opened by calibrate and run only (device/registry.hpp); the program itself
+// links none.
+//
+// Threads: a Worker and all it made belong to one thread at a time. Workers of one process run in parallel.
+// Errors: every call throws foretrain::Error with the failing library call, its file and line.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/training/model.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain::device {
+
+enum class StreamKind { compute, communication, copy };
+enum class CollectiveKind {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  send_recv
+};
+enum class ElementType { fp32, bf16, fp16, fp64 };
+
+// A marker in a stream; belongs to the worker that made it.
+struct Event {
+  int id = -1;
+};
+
+// A device allocation. Offsets and sizes of views are in bytes.
+struct Buffer {
+  void* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+struct BuildOptions {
+  std::int64_t batch = 1;
+  Precision precision = Precision::fp32;
+  ElementType gradients = ElementType::fp32;
+  Optimizer optimizer;
+  bool deterministic = false;
+  std::uint64_t seed = 1;   // initial weights (He et al. 2015 for conv2d and linear)
+  int plan_candidates = 3;  // convolution plans tried, best heuristics first
+};
+
+struct BuildReport {
+  double plan_search_seconds = 0;
+  std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0,
+               workspace_bytes = 0;
+};
+
+// One unit of device work of a step, in issue order: a layer's pass. Backends may fuse: a layer whose work
+// runs in a neighbour's kernel has none of its own, and is not listed.
+struct WorkItem {
+  int layer = -1;
+  Pass pass = Pass::forward;
+};
+
+// A model built for one batch and precision on one worker: parameters, gradients (one flat buffer), optimizer
+// state, activations and workspace. All calls enqueue on the compute stream and return at once.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual const BuildReport& report() const = 0;
+
+  // Layer passes in the order in which a step issues them: all forward items, then all backward items. A
+  // layer's parameters' gradients are complete after its backward_weights item.
+  virtual std::span<const WorkItem> forward_items() const = 0;
+  virtual std::span<const WorkItem> backward_items() const = 0;
+  virtual void issue(const WorkItem& item) = 0;
+  // Kernel launches (and memset or copy calls) that issue(item) makes.
+  virtual int launches(const WorkItem& item) const = 0;
+
+  // Before forward_items: what belongs to the step and to no layer. Both may be no work at all.
+  virtual void prepare_weights() = 0;  // master weights to the compute precision
+  virtual int prepare_launches() const = 0;
+  virtual void zero_gradients() = 0;
+  virtual int zero_launches() const = 0;
+
+  virtual void update() = 0;  // optimizer, all parameters
+  virtual int update_launches() const = 0;
+  virtual void set_learning_rate(double rate) = 0;
+  // Multiplies the gradients by a factor as part of the next update (1 / workers under data parallelism).
+  virtual void set_gradient_scale(double factor) = 0;
+
+  // The flat gradient buffer: parameter p occupies [gradient_offset(p), + elements) elements of type
+  // BuildOptions::gradients. Parameters lie in reverse registration order, so that buckets are contiguous.
+  virtual Buffer gradients() = 0;
+  virtual std::int64_t gradient_offset(int parameter) const = 0;  // in elements
+
+  // Input of the next step: images as fp32 NCHW, batch x channels x height x width, and class indices.
+  // from_host copies on the copy stream from pinned memory and makes compute wait for it.
+  virtual void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) = 0;
+  virtual void synthesize_input(std::uint64_t seed) = 0;  // random, on the device; stays until set again
+
+  virtual double loss() = 0;  // synchronizes
+  // Parameter, gradient, momentum in registration order and in the layout of Parameter::shape; synchronizes.
+  virtual std::vector<float> read_parameter(int parameter) = 0;
+  virtual std::vector<float> read_gradient(int parameter) = 0;
+  virtual void write_parameter(int parameter, std::span<const float> values) = 0;
+  // Everything that a checkpoint must hold besides parameters: momentum, running statistics, counters.
+  virtual std::vector<std::byte> save_state() = 0;
+  virtual void load_state(std::span<const std::byte> state) = 0;
+  virtual std::uint64_t checksum() = 0;  // of all parameters; equal replicas have equal sums
+};
+
+// Opaque name of a communicator, made by one rank and passed to the others.
+struct CommunicatorId {
+  std::vector<std::byte> bytes;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  // Enqueues on the communication stream. `bytes` is the size as nccl-tests count it: the whole vector of one
+  // rank for all_reduce, broadcast and reduce; the gathered or unscattered whole for all_gather and
+  // reduce_scatter; all that a rank sends for all_to_all; the message for send_recv (to the next rank, from
+  // the one before). In place where the library allows.
+  virtual void enqueue(CollectiveKind kind, Buffer buffer, std::int64_t bytes, ElementType type,
+                       int root = 0) = 0;
+  // Throws where the library reports an asynchronous error; names the rank.
+  virtual void check() = 0;
+  virtual void abort() = 0;
+  // Choice of algorithm the library logged for the last collective ("RING", "SIMPLE", channels), empty where
+  // unknown.
+  virtual std::string choice() const = 0;
+};
+
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  virtual std::unique_ptr<Program> build(const Model& model, const BuildOptions& options) = 0;
+  virtual std::unique_ptr<Communicator> join(const CommunicatorId& id, int rank, int ranks) = 0;
+
+  virtual Event make_event() = 0;
+  virtual void record(Event event, StreamKind stream) = 0;
+  virtual void wait(StreamKind stream, Event event) = 0;
+  virtual bool reached(Event event) = 0;
+  virtual double seconds_between(Event from, Event to) = 0;  // both must have been reached
+  virtual void synchronize() = 0;                            // the whole device
+  virtual void synchronize(StreamKind stream) = 0;
+
+  // A gate closes a stream until open_gate: the host can fill the queue before the device starts. A gate that
+  // is not opened within a second opens itself.
+  virtual void close_gate(StreamKind stream) = 0;
+  virtual void open_gate() = 0;
+
+  // One tiny kernel, and one that keeps a single multiprocessor busy for about the time given.
+  virtual void empty_kernel(StreamKind stream) = 0;
+  virtual void spin_kernel(StreamKind stream, double seconds) = 0;
+  // Copies between host (pinned or not), device and, where peer >= 0, another device of this process.
+  virtual void copy(const std::string& direction, std::int64_t bytes, bool pinned, int peer) = 0;
+
+  virtual Buffer allocate(std::int64_t bytes) = 0;  // freed with the worker or by release
+  virtual void release(Buffer buffer) = 0;
+  virtual std::int64_t peak_bytes() const = 0;  // of this worker's allocations since reset_peak
+  virtual void reset_peak() = 0;
+};
+
+struct Clocks {
+  double sm_hz = 0, sm_max_hz = 0;
+  double temperature = 0;  // degrees Celsius
+  double power_watts = 0;
+  bool throttled = false;
+  std::string throttle_reason;
+};
+
+class Backend {
+ public:
+  static constexpr int abi = 1;
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  virtual int device_count() = 0;  // 0 where no device answers
+  virtual Machine machine() = 0;   // as of now, with versions and environment
+  virtual Clocks clocks(int device) = 0;
+  virtual std::unique_ptr<Worker> make_worker(int device) = 0;
+  virtual CommunicatorId make_communicator_id() = 0;
+};
+
+}  // namespace foretrain::device
+
+// Every module exports this. Returns nullptr where `wanted_abi` differs from Backend::abi.
+extern "C" foretrain::device::Backend* foretrain_backend(int wanted_abi);

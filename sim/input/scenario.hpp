@@ -1,0 +1,85 @@
+// A scenario after reading: every name resolved, every value checked, every default filled in and marked as
+// such.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
+#include "sim/network/topology.hpp"
+#include "sim/training/model.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+enum class StrategyKind { ddp, parameter_server, independent };
+const char* name_of(StrategyKind kind);
+
+struct Strategy {
+  StrategyKind kind = StrategyKind::ddp;
+  Bytes bucket = Bytes(25 << 20);
+  Bytes first_bucket = Bytes(1 << 20);
+  Precision gradients = Precision::fp32;
+};
+
+struct Checkpoint {
+  double every_epochs = 0;  // 0: never
+  Rate write;
+};
+
+struct Evaluation {
+  double every_epochs = 0;  // 0: never
+  std::int64_t samples = 0;
+};
+
+struct Job {
+  double epochs = 0;
+  std::optional<Evaluation> evaluate;
+  std::optional<Checkpoint> checkpoint;
+};
+
+struct Execution {
+  bool deterministic = false;
+  bool cuda_graph = false;
+};
+
+// One value the scenario rests on and where it came from.
+struct ResolvedInput {
+  std::string path;                 // "cluster.network.bandwidth"
+  std::string value;                // as a person would write it
+  Origin origin = Origin::assumed;  // given in a file or measured: measured; a default: assumed
+  bool is_default = false;
+};
+
+struct Scenario {
+  std::string name;  // the file's stem
+  std::string file;
+  std::string question;  // the first comment line of the file, empty where there is none
+
+  std::shared_ptr<const Model>
+      model;  // a graph or a list of parameters; null only beside a step-time profile
+  std::shared_ptr<const Profile> profile;  // joined: later entries win
+  std::vector<std::string> profile_names;
+  std::shared_ptr<const StepTimeProfile> step_times;  // the second kind; exactly one of the two is set
+
+  Precision precision = Precision::fp32;
+  std::int64_t batch_per_worker = 0;  // exactly divided
+  std::int64_t batch_global = 0;
+
+  Cluster cluster;  // sim/network/topology.hpp
+  Strategy strategy;
+  Optimizer optimizer;
+  std::optional<std::int64_t> dataset_samples;
+  std::optional<Job> job;
+  Execution execution;
+
+  std::vector<ResolvedInput> inputs;
+  std::vector<std::string> warnings;  // hints that are no errors: implausible values
+};
+
+}  // namespace foretrain
