@@ -93,7 +93,8 @@ struct CollectiveEntry {
   int channels = 0;                               // of the choice, 0 where not known
   std::string element;                            // "fp32", "bf16", "fp16"
   std::int64_t bytes = 0;
-  Sample time;
+  Sample time;      // one call of a chain of back-to-back calls
+  Sample isolated;  // one call on idle devices, all ranks ready; repetitions 0 where not measured
   double host = 0;  // host time of one launch in seconds
 };
 
@@ -158,7 +159,9 @@ struct CalibrationRun {
   std::string command;
   std::string foretrain;  // version
   Machine machine;
-  double seconds = 0;  // wall clock after libraries are loaded
+  double seconds = 0;    // wall clock after libraries are loaded
+  bool complete = true;  // false where it was interrupted: what is there is whole, the rest is missing
+  std::vector<std::string> warnings;  // throttling, noise above the target, a budget that ran out
 };
 
 struct Profile {
