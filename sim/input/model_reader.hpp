@@ -1,0 +1,16 @@
+// A model file or an inline model of a scenario -> Model.
+#pragma once
+
+#include <memory>
+
+#include "sim/input/diagnostics.hpp"
+#include "sim/input/document.hpp"
+#include "sim/training/model.hpp"
+
+namespace foretrain {
+
+// `root` is the document of a file in models/ or the map under a scenario's `model:` (then it may be a mere
+// `{ parameters: 60880896 }`). Null where an error was found.
+std::shared_ptr<const Model> read_model(const Value& root, Diagnostics& diagnostics);
+
+}  // namespace foretrain
