@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -31,6 +32,7 @@ enum class LayerKind {
   measured,  // times, output shape and parameters are given in the model file
 };
 const char* name_of(LayerKind kind);
+std::optional<LayerKind> layer_kind_named(std::string_view name);  // the reverse; none where unknown
 
 // Attributes of conv2d and of the pools; linear uses none of them.
 struct Window {
@@ -63,7 +65,7 @@ struct Layer {
   std::vector<int> parameters;  // indices into Model::parameters (weight, then bias)
   std::vector<Shape> buffers;   // batch_norm's running mean and variance: kept, not trained
   std::optional<MeasuredTimes> measured;
-  Flops forward_flops;  // per sample; a multiply and an add are two
+  Flops forward_flops;  // per sample; a multiply and an add are two; conv2d and linear, zero for all others
 };
 
 struct Parameter {
@@ -74,6 +76,7 @@ struct Parameter {
 };
 
 enum class OptimizerKind { sgd, adam, adamw };
+const char* name_of(OptimizerKind kind);
 
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
@@ -99,6 +102,12 @@ struct Model {
   std::int64_t parameter_count() const;
   Flops forward_flops() const;  // per sample
 };
+
+// "64x56x56"; "scalar" for no dimensions.
+std::string text_of(const Shape& shape);
+
+// Per layer, the layers that read its output, in their order; a layer that reads it twice is listed twice.
+std::vector<std::vector<int>> consumers_of(const Model& model);
 
 // What a layer's kernels depend on besides batch and precision, as one line that is equal for equal work:
 // "conv2d in=64x56x56 out=64x56x56 k=3x3 s=1x1 p=1x1 d=1x1 g=1". Profiles are keyed by it (operator, shape,
