@@ -14,21 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/network/collective_kind.hpp"
 #include "sim/training/model.hpp"
 #include "sim/training/profile.hpp"
 
 namespace foretrain::device {
 
 enum class StreamKind { compute, communication, copy };
-enum class CollectiveKind {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  reduce,
-  all_to_all,
-  send_recv
-};
+using foretrain::CollectiveKind;
 enum class ElementType { fp32, bf16, fp16, fp64 };
 
 // A marker in a stream; belongs to the worker that made it.

@@ -1,0 +1,56 @@
+#include "sim/engine/event_queue.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "sim/base/random.hpp"
+
+using namespace foretrain;
+
+TEST_CASE("events come by time, then priority, then order of scheduling") {
+  EventQueue<int> queue;
+  queue.schedule(Time(20), 0, 1);
+  queue.schedule(Time(10), 1, 2);
+  queue.schedule(Time(10), 0, 3);
+  queue.schedule(Time(10), 0, 4);
+  std::vector<int> order;
+  while (!queue.empty()) order.push_back(queue.pop().payload);
+  CHECK(order == std::vector<int>{3, 4, 2, 1});
+  CHECK(queue.now() == Time(20));
+  CHECK(queue.processed() == 4);
+  CHECK_THROWS_AS(queue.schedule(Time(19), 0, 5), Error);
+}
+
+TEST_CASE("a random mix of scheduling and taking agrees with a stable sort") {
+  RandomStream random(3);
+  EventQueue<int> queue;
+  std::vector<std::tuple<std::int64_t, int, int>> expected, seen;
+  int id = 0;
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      const auto time = queue.now() + Time(static_cast<std::int64_t>(random.next() % 50));
+      const auto priority = static_cast<std::uint32_t>(random.next() % 3);
+      queue.schedule(time, priority, id);
+      expected.emplace_back(time.count(), static_cast<int>(priority), id++);
+    }
+    for (int i = 0; i < 15; ++i) {
+      const auto event = queue.pop();
+      seen.emplace_back(event.time.count(), static_cast<int>(event.priority), event.payload);
+    }
+  }
+  while (!queue.empty()) {
+    const auto event = queue.pop();
+    seen.emplace_back(event.time.count(), static_cast<int>(event.priority), event.payload);
+  }
+  CHECK(seen.size() == expected.size());
+  // Within one time, an event scheduled later with a lower priority number may still follow one that was
+  // already taken; times never go back, and ties of time and priority keep their order.
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    CHECK(std::get<0>(seen[i - 1]) <= std::get<0>(seen[i]));
+  }
+  std::sort(expected.begin(), expected.end());
+  std::sort(seen.begin(), seen.end());
+  CHECK(seen == expected);
+}
