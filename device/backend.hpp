@@ -52,7 +52,9 @@ struct BuildReport {
 };
 
 // One unit of device work of a step, in issue order: a layer's pass. Backends may fuse: a layer whose work
-// runs in a neighbour's kernel has none of its own, and is not listed.
+// runs in a neighbour's kernel has none of its own, and is not listed (cuda: a relu, or an add and a relu,
+// after a batch_norm; a relu after a conv2d or linear with a bias; flatten; the backward pass of add and of
+// the loss). A layer's backward_weights item comes before its backward_data item.
 struct WorkItem {
   int layer = -1;
   Pass pass = Pass::forward;
@@ -86,7 +88,8 @@ class Program {
   virtual void set_gradient_scale(double factor) = 0;
 
   // The flat gradient buffer: parameter p occupies [gradient_offset(p), + elements) elements of type
-  // BuildOptions::gradients. Parameters lie in reverse registration order, so that buckets are contiguous.
+  // BuildOptions::gradients. Parameters lie in reverse registration order, so that buckets are contiguous; a
+  // backend may align each parameter's start, and then the gaps hold zeros.
   virtual Buffer gradients() = 0;
   virtual std::int64_t gradient_offset(int parameter) const = 0;  // in elements
 
