@@ -1,6 +1,26 @@
-#include <cstdio>
+#include <csignal>
+#include <exception>
+#include <string>
+#include <vector>
 
-int main() {
-  std::puts("foretrain " FORETRAIN_VERSION);
-  return 0;
+#include "app/command_line.hpp"
+#include "app/messages.hpp"
+#include "app/signals.hpp"
+#include "sim/output/file_writer.hpp"
+
+int main(int argc, char** argv) {
+  using namespace foretrain;
+  app::install_signal_handlers();
+  int status = 0;
+  try {
+    status = app::run_command_line(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const ClosedPipe&) {
+    app::end_progress();
+    app::die_by_signal(SIGPIPE);
+  } catch (const std::exception& thrown) {
+    status = app::report_exception(thrown);
+  }
+  app::end_progress();
+  if (app::signal_received() != 0) app::die_by_signal(app::signal_received());
+  return status;
 }

@@ -1,0 +1,20 @@
+// Ctrl-C and closed pipes.
+#pragma once
+
+#include <atomic>
+
+namespace foretrain::app {
+
+// From now on the first SIGINT or SIGTERM sets interrupt_requested(): a verb that sees it writes what is
+// finished ("complete": false) and returns. After most of a second, or at the second signal, the program ends
+// anyway and leaves no file half written. A closed pipe shows as ClosedPipe where it is written to.
+void install_signal_handlers();
+
+const std::atomic<bool>& interrupt_requested();
+
+// Ends the program as if the signal had met no handler, so that shells and pipelines see what happened.
+[[noreturn]] void die_by_signal(int signal);
+// The signal that has set interrupt_requested(), 0 where none has.
+int signal_received();
+
+}  // namespace foretrain::app

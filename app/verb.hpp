@@ -1,0 +1,32 @@
+// The verbs of the program. A verb is one file in this folder and one line of the table in verbs.cpp.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace foretrain::app {
+
+// Does the verb's work after its options have been read; returns the exit status. Throws foretrain::Error.
+using Action = std::function<int()>;
+
+struct Verb {
+  const char* name;
+  const char* arguments;  // as the usage line shows them: "SCENARIO..."
+  const char* summary;
+  // Declares the verb's options on `command` and returns its action, which holds the values read. Null: the
+  // verb is described in the documentation and not built yet.
+  Action (*prepare)(CLI::App& command);
+};
+
+std::span<const Verb> verbs();
+std::vector<std::string> names_of_verbs();
+
+// One function a verb, in the file of its name.
+
+}  // namespace foretrain::app

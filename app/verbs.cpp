@@ -1,0 +1,34 @@
+#include "app/verb.hpp"
+
+namespace foretrain::app {
+namespace {
+
+constexpr Verb table[] = {
+    {"simulate", "SCENARIO...", "predict; print a table and the verdict", nullptr},
+    {"sweep", "SCENARIO --vary PATH=V1,V2,...", "the grid of what-ifs, one row each", nullptr},
+    {"compare", "RESULT|SCENARIO...", "ratios against the first", nullptr},
+    {"plan", "SCENARIO --deadline 24h --budget 400USD", "the cheapest and fastest rows that fit", nullptr},
+    {"explain", "SCENARIO", "which readings the observed numbers leave open", nullptr},
+    {"collective", "KIND --topology NAME|FILE", "time a collective over a topology", nullptr},
+    {"calibrate", "--model M --batch 32,64 --out PROFILE.json", "time the local devices", nullptr},
+    {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", nullptr},
+    {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", nullptr},
+    {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
+    {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", nullptr},
+    {"check", "FILE...", "read any input file, show all its errors at once", nullptr},
+    {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", nullptr},
+};
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  return table;
+}
+
+std::vector<std::string> names_of_verbs() {
+  std::vector<std::string> names;
+  for (const Verb& verb : table) names.emplace_back(verb.name);
+  return names;
+}
+
+}  // namespace foretrain::app
