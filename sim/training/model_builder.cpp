@@ -53,6 +53,10 @@ ModelBuilder::ModelBuilder(std::string name, Shape input, std::int64_t classes, 
 }
 
 void ModelBuilder::report(const SourceLocation& where, std::string what) {
+  const std::size_t layer = model_.layers.size();  // the one being added
+  if (where.line > 0 &&
+      reported_.try_emplace({where.file, where.line, where.column}, layer).first->second != layer)
+    return;
   findings_.push_back({where, std::move(what)});
 }
 

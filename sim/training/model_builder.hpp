@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <unordered_set>
 #include <vector>
 
@@ -50,8 +52,12 @@ class ModelBuilder {
   int measured(const std::string& name, int from, const MeasuredLayer& layer,
                const SourceLocation& where = {});
 
+  Model& model() { return model_; }  // title, unit and optimizer are the caller's to set
   const Shape& output(int layer) const { return model_.layers.at(static_cast<std::size_t>(layer)).output; }
-  void report(const SourceLocation& where, std::string what);  // a finding of the caller's
+  // A finding of the caller's. A place that was already found wrong in an earlier layer (a block is used many
+  // times) is not reported again.
+  void report(const SourceLocation& where, std::string what);
+  bool full() const { return full_; }  // max_layers is reached: nothing more is added
   const std::vector<Diagnostic>& findings() const { return findings_; }
 
   // The finished model. Throws Error with all findings where there are any, or where the last layer is not
@@ -73,6 +79,8 @@ class ModelBuilder {
   std::vector<SourceLocation> places_;  // of each layer
   std::unordered_set<std::string> names_;
   std::vector<Diagnostic> findings_;
+  std::map<std::tuple<std::string, int, int>, std::size_t>
+      reported_;  // place -> the layer first found wrong there
   SourceLocation where_;
   bool full_ = false;
 };
