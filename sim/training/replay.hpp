@@ -1,0 +1,78 @@
+// Runs a step graph by events: each rank has a host thread that issues, and a compute, a communication and a
+// copy stream that execute in order. Collectives start once all ranks of their group have joined; while one
+// runs, kernels and collective slow each other down.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sim/training/step_graph.hpp"
+
+namespace foretrain {
+
+// How long a collective takes by itself, and what it and the kernels beside it cost each other (factors >=
+// 1).
+struct CollectiveTiming {
+  Time alone;
+  double compute_slowdown = 1;     // of kernels on the ranks that take part, while it runs
+  double collective_slowdown = 1;  // of the collective, while a kernel runs on one of them
+};
+using CollectiveTimer = std::function<CollectiveTiming(const ProcessGroup&, const Operation&)>;
+
+// Ranks that do the same thing in the same place at the same speed, replayed once. Plain replay: one class a
+// rank.
+struct RankClass {
+  int program = 0;
+  std::int64_t count = 1;
+  double compute_factor = 1;  // on every kernel's time
+  double host_factor = 1;     // on every host time
+};
+
+struct ReplayInput {
+  const StepGraph* graph = nullptr;
+  std::vector<RankClass> classes;
+  std::vector<int> class_of_rank;  // every rank of the graph; a class runs one program
+  CollectiveTimer timer;
+  Time launch_latency;     // launch call to start on an idle device
+  int queue_depth = 1024;  // launches that may be outstanding before the host blocks
+  int steps = 4;           // replayed one after the other without a pause; the last one is reported
+};
+
+// Each class of ranks its own class, without noise: the plain replay.
+ReplayInput plain_replay(const StepGraph& graph);
+// Ranks of equal programs in one class.
+ReplayInput symmetric_replay(const StepGraph& graph);
+
+enum class Track : std::uint8_t { host, compute, communication, copy };
+
+// One operation of one class in one step on one track. A collective has two: waiting until all have joined,
+// then itself.
+struct Slice {
+  int rank_class = 0;
+  int step = 0;
+  int operation = 0;
+  Track track = Track::compute;
+  bool waiting = false;
+  Time start, end;
+  Time busy;  // of the device within [start, end]: less where the host was too slow
+};
+
+struct RankStep {
+  Time begin, end;  // of the reported step on the compute stream
+  Time duration() const { return end - begin; }
+};
+
+struct ReplayResult {
+  Time step;           // of the class that ends last
+  int slowest = 0;     // class with the most work on its compute stream
+  bool steady = true;  // the last two steps agree to 0.1 %
+  std::vector<RankStep> classes;
+  std::vector<Slice> slices;  // of the last two steps, all classes, by order of their end
+  std::uint64_t events = 0;
+};
+
+// Throws Error (failure) where the graph cannot finish: ranks that wait for each other, or time out of range.
+ReplayResult replay(const ReplayInput& input);
+
+}  // namespace foretrain
