@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -60,6 +61,27 @@ struct Topology {
   // Index of the first link from one vertex to another, -1 where there is none.
   int find_link(int from, int to) const;
 };
+
+// Index of the vertex of that name, -1 where there is none.
+int find_vertex(const Topology& topology, std::string_view name);
+
+// Adds a vertex and returns its index.
+int add_vertex(Topology& topology, std::string name, VertexKind kind, int node);
+
+struct LinkProperties {
+  std::string link_class;
+  LinkKind kind = LinkKind::network;
+  Rate rate;
+  double efficiency = 1;
+  Time latency;
+};
+
+// Adds both directions of a link and returns the index of a>b; b>a is the next one.
+int add_link_pair(Topology& topology, int a, int b, const LinkProperties& properties);
+
+// Throws an Error with every finding: dangling ends, rates that are not above zero, doubled names, no
+// workers.
+void validate(const Topology& topology);
 
 // What a scenario's `cluster` became.
 struct Cluster {

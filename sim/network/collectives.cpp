@@ -1,0 +1,223 @@
+#include "sim/network/collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_set>
+
+#include "sim/base/error.hpp"
+
+namespace foretrain {
+namespace {
+
+constexpr std::array<const char*, collective_kind_count> kind_names = {
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"};
+constexpr std::array<const char*, 3> algorithm_names = {"ring", "tree", "direct"};
+
+void add_chain(std::vector<Transfer>& all, const std::vector<int>& ranks, double share) {
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    all.push_back({ranks[i], ranks[i - 1], share});  // reduce towards the head of the node
+    all.push_back({ranks[i - 1], ranks[i], share});  // and the result back
+  }
+}
+
+std::vector<Transfer> tree_transfers(const RankGroup& group) {
+  std::vector<Transfer> all;
+  for (const auto& tree : {binary_tree(group.nodes), second_binary_tree(group.nodes)}) {
+    for (int node = 0; node < group.nodes; ++node) {
+      const std::vector<int>& ranks = group.by_node[static_cast<std::size_t>(node)];
+      add_chain(all, ranks, 0.5);
+      const int parent = tree[static_cast<std::size_t>(node)].parent;
+      if (parent < 0) continue;
+      const int head = group.by_node[static_cast<std::size_t>(parent)].front();
+      all.push_back({ranks.front(), head, 0.5});
+      all.push_back({head, ranks.front(), 0.5});
+    }
+  }
+  return all;
+}
+
+// Mirror for an even count, shift by one for an odd one: either way inner nodes become leaves.
+int second_tree_position(int node, int nodes) {
+  return nodes % 2 == 0 ? nodes - 1 - node : (node + nodes - 1) % nodes;
+}
+
+}  // namespace
+
+const char* name_of(CollectiveKind kind) {
+  return kind_names[static_cast<std::size_t>(kind)];
+}
+
+std::optional<CollectiveKind> collective_kind(std::string_view name) {
+  for (std::size_t i = 0; i < kind_names.size(); ++i) {
+    if (name == kind_names[i]) return static_cast<CollectiveKind>(i);
+  }
+  return std::nullopt;
+}
+
+const char* name_of(CollectiveAlgorithm algorithm) {
+  return algorithm_names[static_cast<std::size_t>(algorithm)];
+}
+
+std::optional<CollectiveAlgorithm> collective_algorithm(std::string_view name) {
+  for (std::size_t i = 0; i < algorithm_names.size(); ++i) {
+    if (name == algorithm_names[i]) return static_cast<CollectiveAlgorithm>(i);
+  }
+  return std::nullopt;
+}
+
+bool has_algorithm(CollectiveKind kind, CollectiveAlgorithm algorithm) {
+  const bool is_direct = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
+  if (algorithm == CollectiveAlgorithm::direct) return is_direct;
+  if (algorithm == CollectiveAlgorithm::tree) return kind == CollectiveKind::all_reduce;
+  return !is_direct;
+}
+
+CollectiveAlgorithm default_algorithm(CollectiveKind kind) {
+  return has_algorithm(kind, CollectiveAlgorithm::ring) ? CollectiveAlgorithm::ring
+                                                        : CollectiveAlgorithm::direct;
+}
+
+double bus_factor(CollectiveKind kind, int ranks) {
+  const double n = ranks;
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return 2 * (n - 1) / n;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+      return (n - 1) / n;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+    case CollectiveKind::send_recv:
+      return 1;
+  }
+  return 1;
+}
+
+RankGroup rank_group(const Topology& topology, std::span<const int> ranks) {
+  RankGroup group;
+  std::unordered_set<int> seen;
+  std::map<int, std::size_t> position;  // node -> index into by_node
+  for (int rank : ranks) {
+    if (rank < 0 || rank >= static_cast<int>(topology.workers.size())) {
+      throw Error(ErrorKind::input, fmt::format("rank {} does not exist: the cluster has {} workers", rank,
+                                                topology.workers.size()));
+    }
+    if (!seen.insert(rank).second) {
+      throw Error(ErrorKind::input, fmt::format("rank {} stands twice in a group", rank));
+    }
+    const int vertex = topology.workers[static_cast<std::size_t>(rank)];
+    const int node = topology.vertices[static_cast<std::size_t>(vertex)].node;
+    const auto [at, is_new] = position.try_emplace(node, group.by_node.size());
+    if (is_new) group.by_node.emplace_back();
+    group.by_node[at->second].push_back(group.ranks);
+    group.workers.push_back(vertex);
+    ++group.ranks;
+  }
+  group.nodes = static_cast<int>(group.by_node.size());
+  for (const auto& node : group.by_node) {
+    group.most_per_node = std::max(group.most_per_node, static_cast<int>(node.size()));
+  }
+  return group;
+}
+
+std::vector<int> ring_order(const RankGroup& group, int ring, int rings) {
+  std::vector<int> order;
+  order.reserve(static_cast<std::size_t>(group.ranks));
+  for (const std::vector<int>& node : group.by_node) {
+    const std::size_t first = node.size() * static_cast<std::size_t>(ring) / static_cast<std::size_t>(rings);
+    for (std::size_t i = 0; i < node.size(); ++i) order.push_back(node[(first + i) % node.size()]);
+  }
+  return order;
+}
+
+std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group,
+                                int rings) {
+  if (!has_algorithm(kind, algorithm)) {
+    throw Error(ErrorKind::input, fmt::format("{} has no algorithm '{}'", name_of(kind), name_of(algorithm)));
+  }
+  const int n = group.ranks;
+  std::vector<Transfer> all;
+  if (n < 2) return all;
+  if (algorithm == CollectiveAlgorithm::tree) return tree_transfers(group);
+  if (kind == CollectiveKind::all_to_all) {
+    all.reserve(static_cast<std::size_t>(n) * static_cast<std::size_t>(n - 1));
+    for (int from = 0; from < n; ++from) {
+      for (int step = 1; step < n; ++step) all.push_back({from, (from + step) % n, 1.0 / n});
+    }
+    return all;
+  }
+  if (kind == CollectiveKind::send_recv) {  // as nccl-tests: every rank sends to the next
+    for (int from = 0; from < n; ++from) all.push_back({from, (from + 1) % n, 1.0});
+    return all;
+  }
+  // A broadcast is a chain from the first rank and a reduction one towards it: the ring without its last
+  // edge.
+  const bool is_open = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+  const double share = bus_factor(kind, n) / rings;
+  for (int ring = 0; ring < rings; ++ring) {
+    const std::vector<int> order = ring_order(group, ring, rings);
+    const auto root = static_cast<std::size_t>(std::find(order.begin(), order.end(), 0) - order.begin());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::size_t next = (i + 1) % order.size();
+      if (kind == CollectiveKind::broadcast && next == root) continue;
+      if (is_open && kind == CollectiveKind::reduce && i == root) continue;
+      all.push_back({order[i], order[next], share});
+    }
+  }
+  return all;
+}
+
+std::vector<TreeNode> binary_tree(int nodes) {
+  std::vector<TreeNode> tree(static_cast<std::size_t>(nodes));
+  // Node i > 0 with lowest set bit b hangs below i with b cleared and the next bit set, or, where that does
+  // not exist, below i - b; node 0 is the root above the largest power of two.
+  for (int i = 1; i < nodes; ++i) {
+    const int bit = i & -i;
+    int parent = (i ^ bit) | (bit << 1);
+    if (parent >= nodes) parent = i ^ bit;
+    TreeNode& above = tree[static_cast<std::size_t>(parent)];
+    tree[static_cast<std::size_t>(i)].parent = parent;
+    above.children[above.children[0] < 0 ? 0 : 1] = i;
+  }
+  return tree;
+}
+
+std::vector<TreeNode> second_binary_tree(int nodes) {
+  const std::vector<TreeNode> first = binary_tree(nodes);
+  std::vector<int> node_at(static_cast<std::size_t>(nodes));
+  for (int node = 0; node < nodes; ++node) {
+    node_at[static_cast<std::size_t>(second_tree_position(node, nodes))] = node;
+  }
+  auto renamed = [&](int position) {
+    return position < 0 ? -1 : node_at[static_cast<std::size_t>(position)];
+  };
+  std::vector<TreeNode> tree(static_cast<std::size_t>(nodes));
+  for (int position = 0; position < nodes; ++position) {
+    const TreeNode& from = first[static_cast<std::size_t>(position)];
+    TreeNode& to = tree[static_cast<std::size_t>(renamed(position))];
+    to.parent = renamed(from.parent);
+    to.children[0] = renamed(from.children[0]);
+    to.children[1] = renamed(from.children[1]);
+  }
+  return tree;
+}
+
+int depth(const std::vector<TreeNode>& tree) {
+  int deepest = 0;
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    int steps = 0;
+    for (int at = tree[i].parent; at >= 0; at = tree[static_cast<std::size_t>(at)].parent) ++steps;
+    deepest = std::max(deepest, steps);
+  }
+  return deepest;
+}
+
+int ring_steps(CollectiveKind kind, int ranks) {
+  return kind == CollectiveKind::all_reduce ? 2 * (ranks - 1) : ranks - 1;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,134 @@
+#include "sim/network/topology.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <unordered_set>
+
+#include "sim/base/error.hpp"
+
+namespace foretrain {
+
+const char* name_of(VertexKind kind) {
+  switch (kind) {
+    case VertexKind::gpu:
+      return "gpu";
+    case VertexKind::cpu:
+      return "cpu";
+    case VertexKind::nic:
+      return "nic";
+    case VertexKind::pcie_switch:
+      return "pcie_switch";
+    case VertexKind::host_bridge:
+      return "host_bridge";
+    case VertexKind::nvswitch:
+      return "nvswitch";
+    case VertexKind::network_switch:
+      return "network_switch";
+  }
+  return "?";
+}
+
+const char* name_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+      return "nvlink";
+    case LinkKind::pcie:
+      return "pcie";
+    case LinkKind::network:
+      return "network";
+    case LinkKind::memory:
+      return "memory";
+  }
+  return "?";
+}
+
+const char* name_of(Transport transport) {
+  return transport == Transport::tcp ? "tcp" : "rdma";
+}
+
+std::string NetworkDescription::name() const {
+  return fmt::format("ethernet {:g} Gbit/s {}", bandwidth.in_bits_per_second() * 1e-9, name_of(transport));
+}
+
+int Topology::find_link(int from, int to) const {
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (links[i].from == from && links[i].to == to) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int find_vertex(const Topology& topology, std::string_view name) {
+  for (std::size_t i = 0; i < topology.vertices.size(); ++i) {
+    if (topology.vertices[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int add_vertex(Topology& topology, std::string name, VertexKind kind, int node) {
+  topology.vertices.push_back({std::move(name), kind, node});
+  return static_cast<int>(topology.vertices.size()) - 1;
+}
+
+int add_link_pair(Topology& topology, int a, int b, const LinkProperties& properties) {
+  const int first = static_cast<int>(topology.links.size());
+  const std::string& name_a = topology.vertices.at(static_cast<std::size_t>(a)).name;
+  const std::string& name_b = topology.vertices.at(static_cast<std::size_t>(b)).name;
+  Link link;
+  link.link_class = properties.link_class;
+  link.kind = properties.kind;
+  link.rate = properties.rate;
+  link.efficiency = properties.efficiency;
+  link.latency = properties.latency;
+  link.name = name_a + ">" + name_b;
+  link.from = a;
+  link.to = b;
+  link.reverse = first + 1;
+  topology.links.push_back(link);
+  link.name = name_b + ">" + name_a;
+  link.from = b;
+  link.to = a;
+  link.reverse = first;
+  topology.links.push_back(link);
+  return first;
+}
+
+void validate(const Topology& topology) {
+  std::vector<Diagnostic> findings;
+  auto find = [&findings](std::string what) { findings.push_back({{}, std::move(what)}); };
+  const int vertices = static_cast<int>(topology.vertices.size());
+  const int links = static_cast<int>(topology.links.size());
+  std::unordered_set<std::string_view> names;
+  for (const Vertex& vertex : topology.vertices) {
+    if (vertex.name.empty()) find("a vertex has no name");
+    if (!names.insert(vertex.name).second) find("two vertices have the name '" + vertex.name + "'");
+  }
+  for (const Link& link : topology.links) {
+    if (link.from < 0 || link.from >= vertices || link.to < 0 || link.to >= vertices) {
+      find("link '" + link.name + "' ends at a vertex that does not exist");
+      continue;
+    }
+    if (link.from == link.to) find("link '" + link.name + "' begins and ends at the same vertex");
+    if (!(link.rate.bytes_per_second() > 0) || !std::isfinite(link.rate.bytes_per_second())) {
+      find("link '" + link.name + "' has no bandwidth: give it one above zero");
+    }
+    if (!(link.efficiency > 0 && link.efficiency <= 1)) {
+      find(fmt::format("link '{}' has efficiency {:g}: it lies above 0 and is at most 1", link.name,
+                       link.efficiency));
+    }
+    if (link.latency < Time()) find("link '" + link.name + "' has a negative latency");
+    if (link.reverse >= links) find("link '" + link.name + "' names a reverse that does not exist");
+  }
+  if (topology.workers.empty()) find("the topology has no workers: give it GPUs or CPU workers");
+  std::unordered_set<int> seen;
+  for (int worker : topology.workers) {
+    if (worker < 0 || worker >= vertices) {
+      find("a worker stands on a vertex that does not exist");
+    } else if (!seen.insert(worker).second) {
+      find("two workers stand on vertex '" + topology.vertices[static_cast<std::size_t>(worker)].name + "'");
+    }
+  }
+  if (!findings.empty()) throw Error(std::move(findings));
+}
+
+}  // namespace foretrain
