@@ -12,8 +12,6 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<const char*, collective_kind_count> kind_names = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"};
 constexpr std::array<const char*, 3> algorithm_names = {"ring", "tree", "direct"};
 
 void add_chain(std::vector<Transfer>& all, const std::vector<int>& ranks, double share) {
@@ -45,17 +43,6 @@ int second_tree_position(int node, int nodes) {
 }
 
 }  // namespace
-
-const char* name_of(CollectiveKind kind) {
-  return kind_names[static_cast<std::size_t>(kind)];
-}
-
-std::optional<CollectiveKind> collective_kind(std::string_view name) {
-  for (std::size_t i = 0; i < kind_names.size(); ++i) {
-    if (name == kind_names[i]) return static_cast<CollectiveKind>(i);
-  }
-  return std::nullopt;
-}
 
 const char* name_of(CollectiveAlgorithm algorithm) {
   return algorithm_names[static_cast<std::size_t>(algorithm)];

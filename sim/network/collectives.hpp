@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/network/collective_kind.hpp"
 #include "sim/network/topology.hpp"
 
 namespace foretrain {
