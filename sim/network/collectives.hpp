@@ -15,19 +15,6 @@
 
 namespace foretrain {
 
-enum class CollectiveKind {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  reduce,
-  all_to_all,
-  send_recv
-};
-inline constexpr int collective_kind_count = 7;
-const char* name_of(CollectiveKind kind);
-std::optional<CollectiveKind> collective_kind(std::string_view name);
-
 // direct: each pair sends its part by itself (all_to_all, send_recv).
 enum class CollectiveAlgorithm { ring, tree, direct };
 const char* name_of(CollectiveAlgorithm algorithm);
