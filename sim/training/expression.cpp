@@ -158,8 +158,14 @@ class Parser {
     if (found != names_.end()) return found->second;
     std::vector<std::string> known;
     for (const auto& [key, value] : names_) known.push_back(key);
-    std::string what = "there is no parameter '" + name + "'" + did_you_mean(name, known);
-    if (known.empty()) what += "; none is known here";
+    std::string what = "there is no parameter '" + name + "'";
+    const std::string suggestion = did_you_mean(name, known);
+    if (!suggestion.empty()) {
+      what += suggestion;
+    } else {
+      what += known.empty() ? "; none is known here" : "; known are";
+      for (const std::string& each : known) what += (each == known.front() ? " " : ", ") + each;
+    }
     fail(std::move(what));
     return 0;
   }

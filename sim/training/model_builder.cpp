@@ -354,8 +354,16 @@ int ModelBuilder::measured(const std::string& name, int from, const MeasuredLaye
   return push(std::move(layer), where);
 }
 
+int ModelBuilder::unreadable(const std::string& name, int from) {
+  Layer layer;
+  layer.name = name;
+  layer.inputs = {from};
+  has_unreadable_ = true;
+  return push(std::move(layer), where_);
+}
+
 Model ModelBuilder::finish() {
-  if (findings_.empty()) {
+  if (findings_.empty() && !has_unreadable_) {
     const auto consumers = consumers_of(model_);
     const std::size_t last = model_.layers.size() - 1;
     if (model_.layers[last].kind != LayerKind::softmax_cross_entropy)

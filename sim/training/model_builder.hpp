@@ -52,6 +52,9 @@ class ModelBuilder {
   int measured(const std::string& name, int from, const MeasuredLayer& layer,
                const SourceLocation& where = {});
 
+  // A layer about which something was found wrong elsewhere: has no output shape, so that nothing is checked.
+  int unreadable(const std::string& name, int from);
+
   Model& model() { return model_; }  // title, unit and optimizer are the caller's to set
   const Shape& output(int layer) const { return model_.layers.at(static_cast<std::size_t>(layer)).output; }
   // A finding of the caller's. A place that was already found wrong in an earlier layer (a block is used many
@@ -83,6 +86,7 @@ class ModelBuilder {
       reported_;  // place -> the layer first found wrong there
   SourceLocation where_;
   bool full_ = false;
+  bool has_unreadable_ = false;
 };
 
 // Window with the same extent in both directions.

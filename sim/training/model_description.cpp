@@ -35,6 +35,7 @@ class Expansion {
   Model run() {
     Scope root;
     root.block_input = builder_.input();
+    root.names["classes"] = description_.classes;
     for (const Argument& constant : description_.constants) {
       root.names[constant.key] = integer(constant, root).value_or(1);
     }
@@ -70,6 +71,10 @@ class Expansion {
     if (layer.when) {
       const auto wanted = integer(*layer.when, scope);
       if (!wanted || *wanted == 0) return current;
+    }
+    if (layer.is_unreadable) {
+      const std::string name = scope.prefix + local_name(layer, scope);
+      return outputs_[name] = builder_.unreadable(name, current);
     }
     if (layer.type == "residual") return residual(layer, scope, source(layer, scope, current));
     if (layer.type == "repeat") return repeat(layer, scope, source(layer, scope, current));

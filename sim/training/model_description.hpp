@@ -36,6 +36,7 @@ struct LayerDescription {
   std::string type;
   SourceLocation where;
   std::string name;
+  bool is_unreadable = false;  // something is wrong with it and reported: stands in place, is not checked
   // Names of the layers read, searched from the innermost level outwards; "input" is what enters the block.
   // None: the layer before. `add` with a single name joins it with the layer before.
   std::vector<std::string> from;
@@ -73,7 +74,7 @@ struct ModelDescription {
   Shape input;
   std::int64_t classes = 0;
   Optimizer optimizer;
-  std::vector<Argument> constants;  // names for expressions, each may use those before it
+  std::vector<Argument> constants;  // names for expressions, each may use those before it; `classes` is one
   std::vector<BlockDescription> blocks;
   std::vector<LayerDescription> layers;
 };

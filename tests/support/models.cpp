@@ -13,20 +13,20 @@ int conv_bn(ModelBuilder& b, const std::string& conv, const std::string& bn, int
 }
 
 int bottleneck(ModelBuilder& b, const std::string& name, int x, int width, int stride, bool project) {
-  int y = b.relu(name + ".relu", conv_bn(b, name + ".conv1", name + ".bn1", x, width, 1, 1, 0));
-  y = b.relu(name + ".relu_2", conv_bn(b, name + ".conv2", name + ".bn2", y, width, 3, stride, 1));
+  int y = b.relu(name + ".relu1", conv_bn(b, name + ".conv1", name + ".bn1", x, width, 1, 1, 0));
+  y = b.relu(name + ".relu2", conv_bn(b, name + ".conv2", name + ".bn2", y, width, 3, stride, 1));
   y = conv_bn(b, name + ".conv3", name + ".bn3", y, 4 * width, 1, 1, 0);
   const int shortcut =
       project ? conv_bn(b, name + ".downsample.0", name + ".downsample.1", x, 4 * width, 1, stride, 0) : x;
-  return b.relu(name + ".relu_3", b.add(name + ".add", {y, shortcut}));
+  return b.relu(name + ".relu3", b.add(name + ".add", {y, shortcut}));
 }
 
 int basic(ModelBuilder& b, const std::string& name, int x, int width, int stride, bool project) {
-  int y = b.relu(name + ".relu", conv_bn(b, name + ".conv1", name + ".bn1", x, width, 3, stride, 1));
+  int y = b.relu(name + ".relu1", conv_bn(b, name + ".conv1", name + ".bn1", x, width, 3, stride, 1));
   y = conv_bn(b, name + ".conv2", name + ".bn2", y, width, 3, 1, 1);
   const int shortcut =
       project ? conv_bn(b, name + ".downsample.0", name + ".downsample.1", x, width, 1, stride, 0) : x;
-  return b.relu(name + ".relu_2", b.add(name + ".add", {y, shortcut}));
+  return b.relu(name + ".relu2", b.add(name + ".add", {y, shortcut}));
 }
 
 Optimizer sgd(double weight_decay) {
@@ -113,6 +113,7 @@ Model vgg16() {
   b.softmax_cross_entropy("loss", b.linear("classifier.6", x, 1000, true));
   Model model = b.finish();
   model.optimizer = sgd(5e-4);
+  model.optimizer.learning_rate = 0.01;
   return model;
 }
 
@@ -125,9 +126,9 @@ Model wide_resnet(int depth, int widen) {
     for (int i = 0; i < blocks; ++i) {
       const std::string name = "layer" + std::to_string(group + 1) + "." + std::to_string(i);
       const int stride = group > 0 && i == 0 ? 2 : 1;
-      const int activated = b.relu(name + ".relu", b.batch_norm(name + ".bn1", x));
+      const int activated = b.relu(name + ".relu1", b.batch_norm(name + ".bn1", x));
       int y = b.conv2d(name + ".conv1", activated, width, square_window(3, stride, 1), false);
-      y = b.relu(name + ".relu_2", b.batch_norm(name + ".bn2", y));
+      y = b.relu(name + ".relu2", b.batch_norm(name + ".bn2", y));
       y = b.conv2d(name + ".conv2", y, width, square_window(3, 1, 1), false);
       const int shortcut =
           i == 0 ? b.conv2d(name + ".shortcut", activated, width, square_window(1, stride), false) : x;

@@ -133,7 +133,7 @@ TEST_CASE("a mistake in a block that is used many times is reported once, with i
   ModelDescription description = model_of({container("repeat", {layer("b")}, "s", {argument("times", "5")})});
   description.blocks = {block};
   CHECK(error_of(description) ==
-        "m.yaml:12:1: 'widht' is no integer expression: there is no parameter 'widht'; none is known here");
+        "m.yaml:12:1: 'widht' is no integer expression: there is no parameter 'widht'; known are classes");
 }
 
 TEST_CASE("unknown layers, blocks' parameters and names are findings") {
