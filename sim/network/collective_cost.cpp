@@ -1,0 +1,276 @@
+#include "sim/network/collective_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/base/parse_units.hpp"
+#include "sim/network/collective_measurements.hpp"
+#include "sim/network/link_loads.hpp"
+
+namespace foretrain {
+namespace {
+
+// Relative 90 % half widths of what is not measured: of NCCL's latencies, of its bandwidths within a node, of
+// the payload that a network carries. Held against published runs in validation.
+constexpr double latency_doubt = 0.5, inside_doubt = 0.12, network_doubt = 0.06;
+
+// What the topology and the profile tell NCCL about one node.
+NcclSystem system_of(const Topology& topology, const Profile* profile) {
+  NcclSystem system;
+  if (profile != nullptr && !profile->runs.empty()) {
+    const Machine& machine = profile->runs.front().machine;
+    system.generation = gpu_generation(machine.compute_capability);
+    system.is_amd_processor = machine.processor.find("AMD") != std::string::npos;
+  }
+  system.nvlink = false;
+  system.nic_is_near = topology.network.transport == Transport::rdma;
+  const int first = topology.workers.front();
+  for (const Link& link : topology.links) {
+    if (link.from != first || link.kind == LinkKind::network) continue;
+    const double rate = link.rate.bytes_per_second() * link.efficiency * 1e-9;
+    if (link.kind == LinkKind::nvlink) {
+      system.inside_gb_per_s = system.nvlink ? system.inside_gb_per_s + rate : rate;
+      system.nvlink = true;
+    } else if (!system.nvlink) {
+      system.inside_gb_per_s = std::max(system.inside_gb_per_s, rate);
+    }
+  }
+  return system;
+}
+
+struct Estimate {
+  double seconds = 0;
+  double relative_uncertainty = 0;
+  Origin origin = Origin::assumed;
+  bool extrapolated = false;
+  std::string range;
+};
+
+double combine(double a, double b) {
+  return std::sqrt(a * a + b * b);
+}
+
+}  // namespace
+
+struct CollectiveModel::State {
+  // A set of ranks that has been asked for, and what it puts on the wires by kind and algorithm.
+  struct Group {
+    RankGroup ranks;
+    NcclModel model;
+    std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, LinkLoads> loads;
+  };
+
+  const Topology* topology;
+  Routes routes;
+  CollectiveMeasurements measured;
+  std::map<std::vector<int>, Group> groups;
+
+  State(const Topology& t, const Profile* profile)
+      : topology(&t),
+        routes(t),
+        measured(profile, system_of(t, profile),
+                 t.vertices[static_cast<std::size_t>(t.workers.front())].kind == VertexKind::cpu) {}
+
+  Group& group(std::span<const int> ranks) {
+    std::vector<int> key(ranks.begin(), ranks.end());
+    const auto found = groups.find(key);
+    if (found != groups.end()) return found->second;
+    RankGroup made = rank_group(*topology, ranks);
+    NcclModel model =
+        measured.model(made.ranks, made.nodes, topology->nics_per_node, topology->network.reported);
+    return groups.emplace(std::move(key), Group{std::move(made), std::move(model), {}}).first->second;
+  }
+
+  const LinkLoads& loads(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
+    const auto [at, is_new] = group.loads.try_emplace({kind, algorithm});
+    if (is_new) {
+      const int rings = group.ranks.nodes > 1 ? std::max(1, topology->nics_per_node) : 1;
+      at->second = link_loads(*topology, routes, group.ranks, transfers(kind, algorithm, group.ranks, rings));
+    }
+    return at->second;
+  }
+
+  CollectivePlacement placement(const RankGroup& ranks) const {
+    CollectivePlacement placement;
+    placement.ranks = ranks.ranks;
+    placement.nodes = ranks.nodes;
+    if (ranks.nodes > 1) {
+      placement.line_rate =
+          topology->network.bandwidth.bytes_per_second() * std::max(1, topology->nics_per_node);
+      placement.transport = topology->network.transport;
+      placement.network = topology->network.name();
+    }
+    return placement;
+  }
+
+  // Closed form of plain flows: every step waits for its link's latency and its chunk. A chunk that goes
+  // round meets every link; one link may also be busy all the time: the longer of both.
+  double plain_seconds(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes) {
+    const RankGroup& ranks = group.ranks;
+    const LinkLoads& load = loads(group, kind, algorithm);
+    const double slowest = std::max(load.network_seconds_per_byte, load.inside_seconds_per_byte);
+    const double latency = load.longest_latency.in_seconds();
+    if (algorithm == CollectiveAlgorithm::direct) return latency + bytes * slowest;
+    if (algorithm == CollectiveAlgorithm::tree) {
+      return 2 * depth(binary_tree(ranks.nodes)) * latency + bytes * slowest;
+    }
+    const int steps = ring_steps(kind, ranks.ranks);
+    const int between = ranks.nodes > 1 ? ring_steps(kind, ranks.nodes) : steps;
+    return between * latency + bytes * slowest;
+  }
+
+  // NCCL's latencies, the wires of the topology: what is left where nothing like it was measured.
+  Estimate modelled(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                    double bytes) {
+    const RankGroup& ranks = group.ranks;
+    const NcclModel& model = group.model;
+    const LinkLoads& load = loads(group, kind, algorithm);
+    Estimate estimate;
+    double latency = 0, transfer = 0, doubt = inside_doubt;
+    if (ranks.nodes < 2) {
+      latency = model.latency(kind, algorithm, protocol);
+      transfer =
+          std::max(bytes / model.bandwidth(kind, algorithm, protocol), bytes * load.inside_seconds_per_byte);
+    } else {
+      const double inside = model.inside_latency(algorithm, protocol);
+      const double between = model.between_latency(algorithm, protocol) + load.longest_latency.in_seconds();
+      const auto [inside_steps, between_steps] = steps_of(ranks, kind, algorithm);
+      latency = model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between;
+      const double corrected = load.network_seconds_per_byte * network_correction(load);
+      transfer = bytes / wire_efficiency(protocol) * std::max(corrected, load.inside_seconds_per_byte);
+      doubt = network_doubt;
+    }
+    estimate.seconds = latency + transfer;
+    estimate.relative_uncertainty = combine(latency_doubt * latency, doubt * transfer) / estimate.seconds;
+    return estimate;
+  }
+
+  // Steps one after the other within and between nodes.
+  static std::pair<int, int> steps_of(const RankGroup& ranks, CollectiveKind kind,
+                                      CollectiveAlgorithm algorithm) {
+    if (algorithm == CollectiveAlgorithm::direct) return {0, 1};
+    if (algorithm == CollectiveAlgorithm::tree) {
+      return {2 * (ranks.most_per_node - 1), 2 * depth(binary_tree(ranks.nodes))};
+    }
+    const int between = ring_steps(kind, ranks.nodes);
+    return {ring_steps(kind, ranks.ranks) - between, between};
+  }
+
+  // The links of a network carry what its like carried when measured, not what their transport promises.
+  double network_correction(const LinkLoads& load) const {
+    const auto efficiency = measured.network_efficiency(topology->network.transport);
+    if (!efficiency) return 1;
+    for (const Link& link : topology->links) {
+      if (link.kind == LinkKind::network && link.efficiency < 1) {
+        return load.network_seconds_per_byte > 0 ? link.efficiency / *efficiency : 1;
+      }
+    }
+    return 1;
+  }
+
+  Estimate unmeasured(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                      double bytes) {
+    const CollectivePlacement where = placement(group.ranks);
+    const auto fit = measured.fitted(kind, algorithm, protocol, where, bytes);
+    if (fit) return {fit->seconds, fit->relative_uncertainty, Origin::fitted, true, fit->range};
+    if (measured.is_cpu()) {
+      const double seconds = plain_seconds(group, kind, algorithm, bytes);
+      return {seconds, 0.5, Origin::assumed, true, ""};
+    }
+    Estimate estimate = modelled(group, kind, algorithm, protocol, bytes);
+    estimate.extrapolated = true;
+    return estimate;
+  }
+
+  // A curve inside its range as it is; outside, its end scaled as the model grows from there.
+  Estimate from_curve(Group& group, const MeasuredCurve& curve, CollectiveKind kind, double bytes,
+                      const CollectiveChoice& choice, std::string& algorithm, std::string& protocol) {
+    const NcclModel& model = group.model;
+    auto picks = [&](double size) {
+      const NcclChoice pick = model.choose(kind, size, choice.algorithm);
+      return choice_label(name_of(pick.algorithm), name_of(pick.protocol));
+    };
+    const double nearest = std::clamp(bytes, curve.smallest(), curve.largest());
+    const MeasuredCurve::Reading reading = curve.at(nearest, picks);
+    Estimate estimate{reading.seconds, reading.relative_uncertainty, Origin::measured, false, ""};
+    if (!reading.algorithm.empty()) algorithm = reading.algorithm;
+    if (!reading.protocol.empty()) protocol = reading.protocol;
+    estimate.range = fmt::format("{} to {}", format_bytes(curve.smallest()), format_bytes(curve.largest()));
+    if (bytes == nearest) return estimate;
+    auto at = [&](double size) {
+      const auto pick = measured.is_cpu() ? NcclChoice{default_algorithm(kind), NcclProtocol::simple, 0}
+                                          : model.choose(kind, size, choice.algorithm);
+      return unmeasured(group, kind, pick.algorithm, pick.protocol, size).seconds;
+    };
+    const double growth = at(bytes) / at(nearest);
+    estimate.seconds *= bytes > nearest ? std::max(1.0, growth) : std::min(1.0, growth);
+    estimate.origin = Origin::fitted;
+    estimate.extrapolated = true;
+    estimate.relative_uncertainty += 0.02 * std::abs(std::log2(bytes / nearest));
+    return estimate;
+  }
+};
+
+CollectiveModel::CollectiveModel(const Topology& topology, const Profile* measured) {
+  validate(topology);
+  state_ = std::make_unique<State>(topology, measured);
+}
+CollectiveModel::~CollectiveModel() = default;
+CollectiveModel::CollectiveModel(CollectiveModel&&) noexcept = default;
+CollectiveModel& CollectiveModel::operator=(CollectiveModel&&) noexcept = default;
+
+const NcclModel& CollectiveModel::library(std::span<const int> ranks) const {
+  return state_->group(ranks).model;
+}
+
+CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision element,
+                                     std::span<const int> ranks, const CollectiveChoice& choice) const {
+  State& state = *state_;
+  State::Group& group = state.group(ranks);
+  const auto size = static_cast<double>(bytes.count());
+  CollectiveCost cost;
+  const bool has_library = choice.library && !state.measured.is_cpu();
+  NcclChoice pick{choice.algorithm.value_or(default_algorithm(kind)), NcclProtocol::simple, 0};
+  if (has_library) pick = group.model.choose(kind, size, choice.algorithm);
+  if (choice.protocol) pick.protocol = *choice.protocol;
+  cost.algorithm = name_of(pick.algorithm);
+  if (has_library) cost.protocol = name_of(pick.protocol);
+  if (group.ranks.ranks < 2 || bytes.count() == 0) {
+    cost.origin = Origin::measured;
+    return cost;
+  }
+  const LinkLoads& asked = state.loads(group, kind, pick.algorithm);  // throws where no path is
+
+  Estimate estimate;
+  if (!choice.library) {
+    estimate.seconds = state.plain_seconds(group, kind, pick.algorithm, size);
+  } else {
+    const std::string wanted = choice.algorithm && has_library ? name_of(*choice.algorithm) : "auto";
+    const MeasuredCurve* curve =
+        choice.protocol ? nullptr : state.measured.curve(kind, state.placement(group.ranks), element, wanted);
+    estimate = curve != nullptr
+                   ? state.from_curve(group, *curve, kind, size, choice, cost.algorithm, cost.protocol)
+                   : state.unmeasured(group, kind, pick.algorithm, pick.protocol, size);
+  }
+  cost.time = Time::seconds(estimate.seconds);
+  cost.origin = estimate.origin;
+  cost.relative_uncertainty = estimate.relative_uncertainty;
+  cost.extrapolated = estimate.extrapolated;
+  cost.range = estimate.range;
+
+  const auto measured_algorithm = collective_algorithm(cost.algorithm);
+  const bool is_other =
+      measured_algorithm && *measured_algorithm != pick.algorithm && has_algorithm(kind, *measured_algorithm);
+  const LinkLoads& load = is_other ? state.loads(group, kind, *measured_algorithm) : asked;
+  const auto protocol = nccl_protocol(cost.protocol).value_or(NcclProtocol::simple);
+  for (const ClassLoad& each : load.classes) {
+    cost.wire.push_back(
+        {each.link_class, each.kind, size * each.share / wire_efficiency(protocol), each.used});
+  }
+  return cost;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,63 @@
+// The one answer to "how long does this collective take by itself on these ranks": measured where the profile
+// holds it, fitted where it holds relatives, else by NCCL's model and the wires of the topology.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/network/nccl_model.hpp"
+#include "sim/network/topology.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+// Bytes that the busiest link of a class carries, with the flags of the protocol, without headers of the
+// transport.
+struct WireUse {
+  std::string link_class;
+  LinkKind kind = LinkKind::network;
+  double bytes = 0;
+  int links = 0;  // of the class that carry anything
+};
+
+struct CollectiveCost {
+  Time time;
+  Origin origin = Origin::assumed;
+  double relative_uncertainty = 0;  // 90 % half width
+  std::string algorithm, protocol;  // "ring", "LL"; protocol empty without NCCL
+  bool extrapolated = false;        // size, ranks or network outside what was measured
+  std::string range;                // what was measured, in words; empty where nothing
+  std::vector<WireUse> wire;
+};
+
+struct CollectiveChoice {
+  std::optional<CollectiveAlgorithm> algorithm;  // default: what the library picks
+  std::optional<NcclProtocol> protocol;
+  bool library = true;  // false: plain flows, line rate and latency of the links, no library constants
+};
+
+// Keeps a reference to the topology; the profile is read at construction and may be null. Remembers groups of
+// ranks: one model a thread.
+class CollectiveModel {
+ public:
+  CollectiveModel(const Topology& topology, const Profile* measured);
+  ~CollectiveModel();
+  CollectiveModel(CollectiveModel&&) noexcept;
+  CollectiveModel& operator=(CollectiveModel&&) noexcept;
+
+  // `ranks` are global ranks. One rank takes no time. Throws where no path joins two of them.
+  CollectiveCost cost(CollectiveKind kind, Bytes bytes, Precision element, std::span<const int> ranks,
+                      const CollectiveChoice& choice = {}) const;
+
+  // What NCCL would see of a group, for tables and explanations.
+  const NcclModel& library(std::span<const int> ranks) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace foretrain

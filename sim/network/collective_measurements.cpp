@@ -1,0 +1,228 @@
+#include "sim/network/collective_measurements.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "sim/base/parse_units.hpp"
+
+namespace foretrain {
+namespace {
+
+// Sizes from which a collective over a network is limited by its wire, for the efficiency of the network.
+constexpr double wire_bound_bytes = 16e6;
+
+// A network within 1 % of the line rate and of the same transport is the same network.
+std::string network_key(const std::string& name, double line_rate, int nodes) {
+  if (nodes < 2) return {};
+  const bool is_rdma = name.find("rdma") != std::string::npos || name.find("RoCE") != std::string::npos ||
+                       name.find("InfiniBand") != std::string::npos;
+  return fmt::format("{:.2e} {}", line_rate, is_rdma ? "rdma" : "tcp");
+}
+
+Transport transport_of(const std::string& name) {
+  return network_key(name, 1, 2).ends_with("rdma") ? Transport::rdma : Transport::tcp;
+}
+
+CollectivePlacement placement_of(const CollectiveEntry& entry) {
+  return {entry.ranks, entry.nodes, entry.network, entry.line_rate, transport_of(entry.network)};
+}
+
+std::string known_or(const std::string& name, const std::string& otherwise) {
+  return name.empty() || name == "auto" ? otherwise : name;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+}  // namespace
+
+double node_share(CollectiveKind kind, CollectiveAlgorithm algorithm, int ranks, int nodes) {
+  if (algorithm == CollectiveAlgorithm::tree) return std::min(2.0, 0.5 * nodes);
+  if (kind == CollectiveKind::all_to_all) {
+    const double per_node = static_cast<double>(ranks) / nodes;
+    return per_node * (ranks - per_node) / ranks;
+  }
+  return bus_factor(kind, ranks);
+}
+
+CollectiveTerms collective_terms(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                                 const CollectivePlacement& placement, double bytes) {
+  CollectiveTerms terms;
+  terms.bytes = bytes;
+  const int nodes = placement.nodes;
+  if (nodes < 2) {
+    terms.steps = algorithm == CollectiveAlgorithm::tree ? 2 * (placement.ranks - 1)
+                                                         : ring_steps(kind, placement.ranks);
+    terms.traffic = bytes * bus_factor(kind, placement.ranks);
+    return terms;
+  }
+  terms.steps =
+      algorithm == CollectiveAlgorithm::tree ? 2 * depth(binary_tree(nodes)) : ring_steps(kind, nodes);
+  terms.traffic = bytes * node_share(kind, algorithm, placement.ranks, nodes) / placement.line_rate /
+                  wire_efficiency(protocol);
+  return terms;
+}
+
+CollectiveMeasurements::CollectiveMeasurements(const Profile* profile, NcclSystem system, bool is_cpu)
+    : system_(system), is_cpu_(is_cpu) {
+  if (profile == nullptr) return;
+  std::map<decltype(curves_)::key_type, std::vector<const CollectiveEntry*>> grouped;
+  for (const CollectiveEntry& entry : profile->collectives) {
+    const std::string network = network_key(entry.network, entry.line_rate, entry.nodes);
+    const std::string algorithm = lower(known_or(entry.algorithm, "auto"));
+    // A protocol forced by hand is not what a job gets.
+    if (algorithm == "auto" && known_or(entry.protocol, "auto") != "auto") continue;
+    grouped[{entry.kind, entry.ranks, entry.nodes, network, algorithm, entry.element}].push_back(&entry);
+  }
+  for (const auto& [key, entries] : grouped) curves_.emplace(key, MeasuredCurve(entries));
+  add_fits(*profile);
+}
+
+NcclModel CollectiveMeasurements::model(int ranks, int nodes, int nics, Rate reported) const {
+  NcclSystem system = system_;
+  system.ranks = ranks;
+  system.nodes = nodes;
+  system.nics = std::max(1, nics);
+  system.nic_gb_per_s = reported.bytes_per_second() * 1e-9;
+  return NcclModel(system);
+}
+
+const MeasuredCurve* CollectiveMeasurements::curve(CollectiveKind kind, const CollectivePlacement& placement,
+                                                   Precision element, const std::string& algorithm) const {
+  const std::string network =
+      network_key(fmt::format("{}", name_of(placement.transport)), placement.line_rate, placement.nodes);
+  std::string asked = name_of(element);
+  if (asked == "tf32") asked = "fp32";
+  const MeasuredCurve* any = nullptr;
+  for (const auto& [key, curve] : curves_) {
+    const auto& [k, ranks, nodes, net, algo, entry_element] = key;
+    if (k != name_of(kind) || ranks != placement.ranks || nodes != placement.nodes || net != network ||
+        algo != algorithm || curve.empty()) {
+      continue;
+    }
+    if (entry_element == asked) return &curve;
+    if (any == nullptr) any = &curve;
+  }
+  return any;
+}
+
+std::array<double, most_columns> CollectiveMeasurements::columns(CollectiveKind kind,
+                                                                 CollectiveAlgorithm algorithm,
+                                                                 NcclProtocol protocol,
+                                                                 const CollectivePlacement& placement,
+                                                                 double bytes, bool one_rank_count) const {
+  const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, placement, bytes);
+  if (placement.nodes > 1) return {1, terms.steps, terms.traffic, 0};
+  // One rank count cannot tell latency from steps, nor copies of the whole from what is sent: NCCL's ratios
+  // do.
+  if (one_rank_count) {
+    const double latency =
+        is_cpu_ ? terms.steps : model(placement.ranks, 1, 1, Rate()).latency(kind, algorithm, protocol);
+    return {latency, terms.traffic, 0, 0};
+  }
+  return {1, terms.steps, terms.bytes, terms.traffic};
+}
+
+void CollectiveMeasurements::add_fits(const Profile& profile) {
+  struct Row {
+    CollectivePlacement placement;
+    double bytes, seconds;
+  };
+  std::map<FitKey, std::vector<Row>> rows;
+  for (const CollectiveEntry& entry : profile.collectives) {
+    const auto kind = collective_kind(entry.kind);
+    if (!kind || entry.ranks < 2 || entry.bytes <= 0 || !(entry.time.median > 0)) continue;
+    if (entry.nodes > 1 && !(entry.line_rate > 0)) continue;
+    const CollectivePlacement placement = placement_of(entry);
+    auto algorithm = collective_algorithm(lower(known_or(entry.chosen_algorithm, entry.algorithm)));
+    auto protocol = nccl_protocol(known_or(entry.chosen_protocol, entry.protocol));
+    const auto bytes = static_cast<double>(entry.bytes);
+    if (is_cpu_) {
+      algorithm = default_algorithm(*kind);
+      protocol = NcclProtocol::simple;
+    } else if (!algorithm || !has_algorithm(*kind, *algorithm) || !protocol) {
+      const NcclChoice choice =
+          model(entry.ranks, entry.nodes, 1, Rate(entry.line_rate)).choose(*kind, bytes, std::nullopt);
+      if (!algorithm || !has_algorithm(*kind, *algorithm)) algorithm = choice.algorithm;
+      if (!protocol) {
+        protocol = model(entry.ranks, entry.nodes, 1, Rate(entry.line_rate))
+                       .choose(*kind, bytes, algorithm)
+                       .protocol;
+      }
+    }
+    const std::string network = network_key(entry.network, entry.line_rate, entry.nodes);
+    rows[{*kind, *algorithm, *protocol, network}].push_back({placement, bytes, entry.time.median});
+  }
+  std::map<Transport, std::vector<double>> efficiencies;
+  for (const auto& [key, group] : rows) {
+    const auto& [kind, algorithm, protocol, network] = key;
+    std::set<int> rank_counts;
+    std::set<double> sizes;
+    for (const Row& row : group) {
+      rank_counts.insert(row.placement.ranks);
+      sizes.insert(row.bytes);
+    }
+    if (sizes.size() < 3) continue;
+    Fit fit;
+    fit.one_rank_count = rank_counts.size() < 2;
+    fit.least_ranks = *rank_counts.begin();
+    fit.most_ranks = *rank_counts.rbegin();
+    fit.least_bytes = *sizes.begin();
+    fit.most_bytes = *sizes.rbegin();
+    std::vector<Observation> observations;
+    for (const Row& row : group) {
+      observations.push_back(
+          {columns(kind, algorithm, protocol, row.placement, row.bytes, fit.one_rank_count), row.seconds});
+    }
+    fit.line = fit_relative(observations);
+    fits_.emplace(key, fit);
+    for (const Row& row : group) {
+      if (row.placement.nodes < 2 || row.bytes < wire_bound_bytes || protocol != NcclProtocol::simple)
+        continue;
+      const double wire = collective_terms(kind, algorithm, protocol, row.placement, row.bytes).traffic;
+      efficiencies[row.placement.transport].push_back(std::min(1.0, wire / row.seconds));
+    }
+  }
+  for (auto& [transport, values] : efficiencies) {
+    std::sort(values.begin(), values.end());
+    efficiencies_[transport] = values[values.size() / 2];
+  }
+}
+
+std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                                                         NcclProtocol protocol,
+                                                         const CollectivePlacement& placement,
+                                                         double bytes) const {
+  const std::string network = network_key(name_of(placement.transport), placement.line_rate, placement.nodes);
+  const auto found = fits_.find({kind, algorithm, protocol, network});
+  if (found == fits_.end()) return std::nullopt;
+  const Fit& fit = found->second;
+  FittedTime time;
+  time.seconds = fit.line.at(columns(kind, algorithm, protocol, placement, bytes, fit.one_rank_count));
+  if (!(time.seconds > 0)) return std::nullopt;
+  // Beyond the ranks measured each doubling adds 5 %, as much as a fit from one rank count may miss: 10 %.
+  const double away = std::max({0.0, std::log2(placement.ranks / static_cast<double>(fit.most_ranks)),
+                                std::log2(fit.least_ranks / static_cast<double>(placement.ranks))});
+  time.relative_uncertainty =
+      std::max(0.03, 1.645 * fit.line.relative_residual) + away * (fit.one_rank_count ? 0.10 : 0.05);
+  const std::string ranks = fit.one_rank_count ? fmt::format("{}", fit.least_ranks)
+                                               : fmt::format("{} to {}", fit.least_ranks, fit.most_ranks);
+  time.range =
+      fmt::format("{} ranks, {} to {}", ranks, format_bytes(fit.least_bytes), format_bytes(fit.most_bytes));
+  return time;
+}
+
+std::optional<double> CollectiveMeasurements::network_efficiency(Transport transport) const {
+  const auto found = efficiencies_.find(transport);
+  if (found == efficiencies_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,90 @@
+// The collectives of a profile, arranged for prediction: curves where kind and placement were measured, and
+// fits of latency and bandwidth over rank counts or networks where they were not.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sim/network/least_squares.hpp"
+#include "sim/network/measured_curve.hpp"
+#include "sim/network/nccl_model.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+// A placement of ranks on nodes and the network between them; line_rate 0 and network empty within a node.
+struct CollectivePlacement {
+  int ranks = 1, nodes = 1;
+  std::string network;
+  double line_rate = 0;  // bytes per second and direction of a node
+  Transport transport = Transport::tcp;
+};
+
+// Ways in which the time of a collective grows: what a fit multiplies.
+struct CollectiveTerms {
+  double steps = 0;    // one after the other: within the node, or between nodes where there are several
+  double bytes = 0;    // S
+  double traffic = 0;  // within the node: bytes a rank sends; between nodes: seconds of a NIC at line rate
+};
+// Bytes that a node sends over S with ranks spread evenly: ring by ranks, tree 1, 1.5 or 2 by nodes.
+double node_share(CollectiveKind kind, CollectiveAlgorithm algorithm, int ranks, int nodes);
+CollectiveTerms collective_terms(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                                 const CollectivePlacement& placement, double bytes);
+
+struct FittedTime {
+  double seconds = 0;
+  double relative_uncertainty = 0;  // 90 % half width
+  std::string range;                // ranks and sizes that the fit rests on
+};
+
+class CollectiveMeasurements {
+ public:
+  // `system` is what NCCL would see of one node; its ranks, nodes and NIC are set per placement. A CPU
+  // profile has one algorithm and no protocols.
+  CollectiveMeasurements(const Profile* profile, NcclSystem system, bool is_cpu);
+
+  // The curve for exactly this placement: what the library picks, or one algorithm by itself; null where not
+  // measured. Entries of the asked element are preferred, then any.
+  const MeasuredCurve* curve(CollectiveKind kind, const CollectivePlacement& placement, Precision element,
+                             const std::string& algorithm) const;
+
+  // Time by the fit over the placements that were measured: within a node over rank counts; between nodes
+  // over those of the same network name.
+  std::optional<FittedTime> fitted(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                                   const CollectivePlacement& placement, double bytes) const;
+
+  // Payload over line rate that networks of this transport gave in large collectives; nothing where not
+  // measured.
+  std::optional<double> network_efficiency(Transport transport) const;
+
+  // NCCL's model for a placement, with the NIC's reported speed.
+  NcclModel model(int ranks, int nodes, int nics, Rate reported) const;
+
+  bool is_cpu() const { return is_cpu_; }
+
+ private:
+  struct Fit {
+    LinearFit line;
+    bool one_rank_count = false;
+    int least_ranks = 0, most_ranks = 0;
+    double least_bytes = 0, most_bytes = 0;
+  };
+  using FitKey = std::tuple<CollectiveKind, CollectiveAlgorithm, NcclProtocol, std::string>;
+
+  void add_fits(const Profile& profile);
+  std::array<double, most_columns> columns(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                                           NcclProtocol protocol, const CollectivePlacement& placement,
+                                           double bytes, bool one_rank_count) const;
+
+  NcclSystem system_;
+  bool is_cpu_ = false;
+  // kind, ranks, nodes, network, algorithm, element
+  std::map<std::tuple<std::string, int, int, std::string, std::string, std::string>, MeasuredCurve> curves_;
+  std::map<FitKey, Fit> fits_;
+  std::map<Transport, double> efficiencies_;
+};
+
+}  // namespace foretrain

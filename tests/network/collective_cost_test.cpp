@@ -1,0 +1,174 @@
+#include "sim/network/collective_cost.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+#include "sim/network/families.hpp"
+
+using namespace foretrain;
+
+namespace {
+
+std::vector<int> all_ranks(const Topology& topology) {
+  std::vector<int> ranks(topology.workers.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Topology star(int hosts, double gigabits, double microseconds) {
+  return make_topology(
+      Star{hosts, Rate::bits_per_second(gigabits * 1e9), Time::microseconds(microseconds), {}});
+}
+
+Topology nodes_of(int nodes, int gpus, double gigabits) {
+  EthernetNodes family;
+  family.nodes = nodes;
+  family.gpus_per_node = gpus;
+  family.network = {Rate::bits_per_second(gigabits * 1e9), Time::microseconds(15), Transport::tcp, {}};
+  return make_topology(family);
+}
+
+double seconds(const Topology& topology, CollectiveKind kind, double bytes,
+               const CollectiveChoice& choice = {}) {
+  const CollectiveModel model(topology, nullptr);
+  const auto size = Bytes(static_cast<std::int64_t>(bytes));
+  return model.cost(kind, size, Precision::fp32, all_ranks(topology), choice).time.in_seconds();
+}
+
+CollectiveChoice plain(CollectiveAlgorithm algorithm) {
+  return {algorithm, {}, false};
+}
+
+CollectiveEntry entry(int ranks, double bytes, double time) {
+  CollectiveEntry e;
+  e.kind = "all_reduce";
+  e.ranks = ranks;
+  e.network = "nvlink";
+  e.algorithm = e.protocol = "auto";
+  e.chosen_algorithm = "RING";
+  e.chosen_protocol = "SIMPLE";
+  e.element = "fp32";
+  e.bytes = static_cast<std::int64_t>(bytes);
+  e.time = {time, time * 0.99, time * 1.01, 0, 20};
+  return e;
+}
+
+}  // namespace
+
+// Ring all-reduce of S over n hosts with rate B and latency a of a link, two of them from host to host:
+// 2(n-1)/n S/B + 2(n-1) 2a; all-gather and reduce-scatter half of it.
+TEST_CASE("plain ring collectives on a star keep to the closed forms") {
+  for (int n : {2, 3, 8, 64}) {
+    const Topology topology = star(n, 10, 5);
+    const double size = 64e6, rate = 1.25e9, hop = 10e-6;
+    const double all_reduce = 2.0 * (n - 1) / n * size / rate + 2 * (n - 1) * hop;
+    CHECK(seconds(topology, CollectiveKind::all_reduce, size, plain(CollectiveAlgorithm::ring)) ==
+          doctest::Approx(all_reduce).epsilon(1e-3));
+    for (CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+      CHECK(seconds(topology, kind, size, plain(CollectiveAlgorithm::ring)) ==
+            doctest::Approx(all_reduce / 2).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("20 MB between two hosts at 1 Gbit/s take 160 ms") {
+  CHECK(seconds(star(2, 1, 0), CollectiveKind::all_reduce, 20e6, plain(CollectiveAlgorithm::ring)) ==
+        doctest::Approx(0.160).epsilon(1e-3));
+}
+
+TEST_CASE("1,250 MiB at 10 Gbit/s over two nodes of one GPU: not under 1.0486 s, ring or tree") {
+  const double size = 1250.0 * (1 << 20);
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
+    CHECK(seconds(star(2, 10, 0), CollectiveKind::all_reduce, size, plain(algorithm)) ==
+          doctest::Approx(1.048576).epsilon(1e-6));
+    const double time = seconds(nodes_of(2, 1, 10), CollectiveKind::all_reduce, size, {algorithm, {}, true});
+    CHECK(time >= 1.0486);
+    CHECK(time < 1.15);
+  }
+}
+
+// Per node and direction a ring over n ranks sends 2(n-1)/n S; a tree 1.0 S at two nodes, 1.5 S at three, 2.0
+// S from four on.
+TEST_CASE("bytes on the wire of a node") {
+  auto nic_bytes = [](int nodes, int gpus, CollectiveAlgorithm algorithm) {
+    const Topology topology = nodes_of(nodes, gpus, 10);
+    const CollectiveModel model(topology, nullptr);
+    const CollectiveCost cost = model.cost(CollectiveKind::all_reduce, Bytes(1'000'000), Precision::fp32,
+                                           all_ranks(topology), {algorithm, NcclProtocol::simple, true});
+    for (const WireUse& use : cost.wire) {
+      if (use.link_class == "nic") return use.bytes / 1e6;
+    }
+    return 0.0;
+  };
+  for (int nodes : {2, 3, 4, 8, 13}) {
+    for (int gpus : {1, 4}) {
+      const double n = nodes * gpus;
+      CHECK(nic_bytes(nodes, gpus, CollectiveAlgorithm::ring) == doctest::Approx(2 * (n - 1) / n));
+      CHECK(nic_bytes(nodes, gpus, CollectiveAlgorithm::tree) == doctest::Approx(std::min(2.0, nodes * 0.5)));
+    }
+  }
+}
+
+TEST_CASE("between nodes more bandwidth is never slower for a fixed algorithm and protocol") {
+  RandomStream random(1, {7});
+  for (int round = 0; round < 50; ++round) {
+    const int nodes = 2 + static_cast<int>(random.next() % 6), gpus = 1 + static_cast<int>(random.next() % 4);
+    const double size = std::exp(random.uniform() * 18 + 3);
+    for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
+      for (NcclProtocol protocol : {NcclProtocol::ll, NcclProtocol::simple}) {
+        double before = 1e9;
+        for (double gigabits : {1, 10, 25, 40, 100, 400}) {
+          const double time = seconds(nodes_of(nodes, gpus, gigabits), CollectiveKind::all_reduce, size,
+                                      {algorithm, protocol, true});
+          CHECK(time <= before);
+          before = time;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a measured curve is read between its points, scaled beyond its ends, and says so") {
+  Profile profile;
+  profile.runs.emplace_back();
+  profile.runs[0].machine.compute_capability = "9.0";
+  for (double size : {1e6, 4e6, 16e6, 64e6}) {  // 20 us + S / 200 GB/s
+    profile.collectives.push_back(entry(4, size, 20e-6 + size / 200e9));
+  }
+  const Topology topology = make_topology(NvlinkNode{8, 1, nvlink_of_hopper(), {}});
+  const CollectiveModel model(topology, &profile);
+  const std::vector<int> four = {0, 1, 2, 3};
+  auto ask = [&](double size, std::span<const int> ranks) {
+    return model.cost(CollectiveKind::all_reduce, Bytes(static_cast<std::int64_t>(size)), Precision::fp32,
+                      ranks);
+  };
+  const CollectiveCost inside = ask(10e6, four);
+  CHECK(inside.time.in_seconds() == doctest::Approx(70e-6).epsilon(1e-6));
+  CHECK(inside.origin == Origin::measured);
+  CHECK(!inside.extrapolated);
+  CHECK(inside.algorithm == "ring");
+  CHECK(inside.protocol == "Simple");
+  const CollectiveCost above = ask(256e6, four);
+  CHECK(above.extrapolated);
+  CHECK(above.origin == Origin::fitted);
+  CHECK(above.range == "1.00 MB to 64.0 MB");
+  CHECK(above.time.in_seconds() == doctest::Approx(1300e-6).epsilon(0.02));
+  // Eight ranks were not measured: what is sent grows from 1.5 S to 1.75 S.
+  const CollectiveCost eight = ask(64e6, all_ranks(topology));
+  CHECK(eight.extrapolated);
+  CHECK(eight.origin == Origin::fitted);
+  CHECK(eight.time > ask(64e6, four).time);
+  CHECK(eight.relative_uncertainty > inside.relative_uncertainty);
+}
+
+TEST_CASE("one rank costs nothing; a rank that does not exist is an error") {
+  const Topology topology = star(3, 10, 5);
+  const CollectiveModel model(topology, nullptr);
+  const std::vector<int> one = {1}, wrong = {0, 3};
+  CHECK(model.cost(CollectiveKind::all_reduce, Bytes(1000), Precision::fp32, one).time == Time());
+  CHECK_THROWS_WITH_AS(model.cost(CollectiveKind::all_reduce, Bytes(1000), Precision::fp32, wrong),
+                       doctest::Contains("rank 3 does not exist"), Error);
+}
