@@ -93,9 +93,10 @@ struct CollectiveEntry {
   int channels = 0;                               // of the choice, 0 where not known
   std::string element;                            // "fp32", "bf16", "fp16"
   std::int64_t bytes = 0;
-  Sample time;      // one call of a chain of back-to-back calls
-  Sample isolated;  // one call on idle devices, all ranks ready; repetitions 0 where not measured
-  double host = 0;  // host time of one launch in seconds
+  Sample time;         // one call of a chain of back-to-back calls
+  Sample isolated;     // one call on idle devices, all ranks ready; repetitions 0 where not measured
+  double host = 0;     // host time of one launch in seconds
+  std::string source;  // name of the profile, where several are joined; not stored
 };
 
 // What one stream's work costs the other while both run. Factors are times over times alone.
