@@ -8,9 +8,18 @@
 
 namespace foretrain {
 
+class Fields;   // sim/input/fields.hpp
 class Catalog;  // sim/input/catalog.hpp: finds topologies/NAME.yaml
 
 // `cluster` is the map under `cluster:`. Where an error was found the cluster has no worker.
 Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics);
+
+// A file of topologies/: a family with preset keys, or an explicit graph. `cluster` sets keys on top, and may
+// be an empty map.
+Cluster read_topology_file(const Value& file, const std::string& name, const Value& cluster,
+                           Diagnostics& diagnostics);
+
+// The map under `network:`, checked before.
+NetworkDescription read_network(const Fields& fields);
 
 }  // namespace foretrain
