@@ -72,7 +72,7 @@ StepUse step_use(const ReplayInput& input, const ReplayResult& result, int rank_
       input.graph->programs[static_cast<std::size_t>(input.classes[c].program)].operations;
 
   std::vector<Interval> phases[5], kernels, waiting, running, copying;
-  for (const Slice& slice : result.slices) {
+  for (const ReplaySlice& slice : result.slices) {
     if (slice.rank_class != rank_class) continue;
     const Interval all{slice.start, slice.end};
     if (slice.track == Track::compute) {

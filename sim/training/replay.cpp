@@ -375,10 +375,10 @@ class Replay {
       out.steady = change <= 1e-3 * static_cast<double>(out.step.count());
     }
     std::stable_sort(slices_.begin(), slices_.end(),
-                     [](const Slice& a, const Slice& b) { return a.end < b.end; });
+                     [](const ReplaySlice& a, const ReplaySlice& b) { return a.end < b.end; });
     out.slices = std::move(slices_);
     std::vector<Time> work(ranks_.size());
-    for (const Slice& slice : out.slices) {
+    for (const ReplaySlice& slice : out.slices) {
       if (slice.track == Track::compute && slice.step == input_.steps - 1) {
         work[static_cast<std::size_t>(slice.rank_class)] += slice.busy;
       }
@@ -398,7 +398,7 @@ class Replay {
   std::unordered_map<std::int64_t, int> id_of_;  // collectives that not all have joined
   int next_id_ = 0;
   std::vector<int> last_compute_;
-  std::vector<Slice> slices_;
+  std::vector<ReplaySlice> slices_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "sim/output/timeline.hpp"
 #include "sim/training/step_graph.hpp"
 
 namespace foretrain {
@@ -44,11 +45,9 @@ ReplayInput plain_replay(const StepGraph& graph);
 // Ranks of equal programs in one class.
 ReplayInput symmetric_replay(const StepGraph& graph);
 
-enum class Track : std::uint8_t { host, compute, communication, copy };
-
 // One operation of one class in one step on one track. A collective has two: waiting until all have joined,
 // then itself.
-struct Slice {
+struct ReplaySlice {
   int rank_class = 0;
   int step = 0;
   int operation = 0;
@@ -68,7 +67,7 @@ struct ReplayResult {
   int slowest = 0;     // class with the most work on its compute stream
   bool steady = true;  // the last two steps agree to 0.1 %
   std::vector<RankStep> classes;
-  std::vector<Slice> slices;  // of the last two steps, all classes, by order of their end
+  std::vector<ReplaySlice> slices;  // of the last two steps, all classes, by order of their end
   std::uint64_t events = 0;
 };
 
