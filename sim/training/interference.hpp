@@ -1,0 +1,22 @@
+// What a collective and the kernels beside it cost each other, from a profile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+struct Interference {
+  double compute = 1;     // kernels beside the collective, over kernels alone
+  double collective = 1;  // the collective beside kernels, over the collective alone
+  Origin origin = Origin::assumed;
+};
+
+// The entry nearest in model, precision, batch and bytes, in this order. Factors below 1 are noise and count
+// as 1. Where the profile has none: 1 and 1, assumed.
+Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
+                             std::int64_t batch, std::int64_t bytes);
+
+}  // namespace foretrain

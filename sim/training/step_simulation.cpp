@@ -1,0 +1,200 @@
+#include "sim/training/step_simulation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/error.hpp"
+#include "sim/training/interference.hpp"
+
+namespace foretrain {
+namespace {
+
+// Host time of one collective's launch where the profile has none: an NCCL call and two events (assumed).
+constexpr double assumed_collective_host = 15e-6;
+constexpr int most_steps = 24;
+
+double collective_host(const Profile& profile) {
+  std::vector<double> hosts;
+  for (const CollectiveEntry& entry : profile.collectives) {
+    if (entry.kind == "all_reduce" && entry.algorithm == "auto" && entry.host > 0)
+      hosts.push_back(entry.host);
+  }
+  if (hosts.empty()) return assumed_collective_host;
+  std::nth_element(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(hosts.size() / 2), hosts.end());
+  return hosts[hosts.size() / 2];
+}
+
+double noise_of(const Profile& profile, const char* what) {
+  double sigma = 0;
+  for (const NoiseEntry& entry : profile.noise) {
+    if (entry.what == what) sigma = entry.sigma;  // of the last run
+  }
+  return sigma;
+}
+
+}  // namespace
+
+StepSimulation::StepSimulation(const Scenario& scenario)
+    : workers_(static_cast<int>(scenario.cluster.topology.workers.size())) {
+  const Model* model = scenario.model.get();
+  Model listed;
+  double host = assumed_collective_host;
+  if (scenario.profile) {
+    times_ = step_times(*model, *scenario.profile, scenario.precision, scenario.batch_per_worker,
+                        scenario.optimizer);
+    host = collective_host(*scenario.profile);
+    if (!scenario.profile->launches.empty()) {
+      const LaunchCosts& costs = scenario.profile->launches.back();
+      launch_latency_ = Time::seconds(std::max(0.0, costs.latency.median));
+      event_wait_ = Time::seconds(std::max(0.0, costs.event_wait.median));
+      host += 2 * costs.event_record.median;
+      if (costs.queue_depth > 0) queue_depth_ = costs.queue_depth;
+    }
+    device_noise_ = noise_of(*scenario.profile, "device");
+    host_noise_ = noise_of(*scenario.profile, "host");
+  } else {
+    if (model == nullptr) {
+      listed = parameters_of_size(scenario.step_times->gradient_bytes);
+      model = &listed;
+    }
+    times_ = step_times(*model, *scenario.step_times, scenario.batch_per_worker);
+  }
+  warnings_ = times_.warnings;
+
+  StrategyInput strategy;
+  strategy.times = &times_;
+  strategy.workers = workers_;
+  strategy.collective_host = Time::seconds(host);
+  strategy.event_wait = event_wait_;
+  if (scenario.strategy.kind != StrategyKind::independent) {
+    buckets_ = ddp_buckets(*model, scenario.strategy.first_bucket, scenario.strategy.bucket,
+                           scenario.strategy.gradients);
+    strategy.buckets = buckets_;
+  }
+  graph_ = build_step_graph(scenario.strategy.kind, strategy);
+
+  const CollectiveModel network(scenario.cluster.topology, scenario.profile.get());
+  for (const RankProgram& program : graph_.programs) {
+    for (const Operation& operation : program.operations) {
+      if (operation.group < 0) continue;
+      CollectiveUse use;
+      use.name = operation.name;
+      use.kind = operation.kind;
+      use.bytes = operation.bytes;
+      const auto key = std::make_pair(static_cast<int>(operation.kind), operation.bytes.count());
+      const auto known = use_of_.find(key);
+      if (known != use_of_.end()) {
+        use.cost = collectives_[known->second].cost;
+      } else {
+        use.cost = network.cost(operation.kind, operation.bytes, scenario.strategy.gradients,
+                                graph_.groups[static_cast<std::size_t>(operation.group)].ranks);
+        use_of_[key] = collectives_.size();
+        if (scenario.profile) {
+          const Interference beside = interference_of(*scenario.profile, model->name, scenario.precision,
+                                                      scenario.batch_per_worker, operation.bytes.count());
+          interference_[operation.bytes.count()] = {beside.compute, beside.collective};
+          if (beside.origin == Origin::assumed && interference_.size() == 1) {
+            warnings_.push_back(
+                fmt::format("profile '{}' has no interference: kernels and collectives are taken to run "
+                            "side by side at no cost",
+                            scenario.profile->name));
+          }
+        }
+      }
+      collectives_.push_back(std::move(use));
+    }
+  }
+}
+
+const CollectiveUse& StepSimulation::cost_of(const Operation& operation) const {
+  return collectives_[use_of_.at({static_cast<int>(operation.kind), operation.bytes.count()})];
+}
+
+double StepSimulation::launches() const {
+  double sum = 0;
+  for (const Operation& operation : graph_.programs.at(0).operations) sum += operation.launches;
+  return sum;
+}
+
+StepOutcome StepSimulation::run(const StepFactors& factors) const {
+  StepOutcome out;
+  out.input = factors.plain ? plain_replay(graph_) : symmetric_replay(graph_);
+  ReplayInput& input = out.input;
+  const double slowest = std::max(factors.slowest_device, factors.slowest_host);
+  if (slowest > 1 && input.classes.size() == 1 && input.classes[0].count > 1) {
+    // One rank of the class stands apart: its place does not matter, since all of them meet in every
+    // collective.
+    input.classes.push_back(input.classes[0]);
+    input.classes[0].count -= 1;
+    input.classes[1].count = 1;
+    input.class_of_rank.back() = 1;
+  }
+  for (RankClass& each : input.classes) {
+    each.compute_factor = factors.device;
+    each.host_factor = factors.host;
+  }
+  input.classes.back().compute_factor *= factors.slowest_device;
+  input.classes.back().host_factor *= factors.slowest_host;
+  input.launch_latency = launch_latency_;
+  input.queue_depth = queue_depth_;
+  input.timer = [this, factors](const ProcessGroup&, const Operation& operation) {
+    CollectiveTiming timing;
+    timing.alone = cost_of(operation).cost.time * factors.communication + event_wait_;
+    const auto found = interference_.find(operation.bytes.count());
+    if (factors.interference && found != interference_.end()) {
+      timing.compute_slowdown = found->second.first;
+      timing.collective_slowdown = found->second.second;
+    }
+    return timing;
+  };
+  for (input.steps = 4;; input.steps *= 2) {
+    out.replay = replay(input);
+    if (out.replay.steady || input.steps * 2 > most_steps) break;
+  }
+  out.seconds = out.replay.classes[static_cast<std::size_t>(out.replay.slowest)].duration().in_seconds();
+  out.use = step_use(input, out.replay, out.replay.slowest);
+  return out;
+}
+
+void StepSimulation::fill(Timeline& timeline, const StepOutcome& outcome) const {
+  const ReplayInput& input = outcome.input;
+  const int last = input.steps - 1;
+  std::vector<std::vector<int>> ranks_of_class(input.classes.size());
+  for (std::size_t rank = 0; rank < input.class_of_rank.size(); ++rank) {
+    ranks_of_class[static_cast<std::size_t>(input.class_of_rank[rank])].push_back(static_cast<int>(rank));
+  }
+  Time zero = Time::max();
+  for (const ReplaySlice& slice : outcome.replay.slices) {
+    if (slice.step == last) zero = std::min(zero, slice.start);
+  }
+  for (const ReplaySlice& slice : outcome.replay.slices) {
+    if (slice.step != last || slice.end <= slice.start) continue;
+    const auto c = static_cast<std::size_t>(slice.rank_class);
+    const Operation& operation = graph_.programs[static_cast<std::size_t>(input.classes[c].program)]
+                                     .operations[static_cast<std::size_t>(slice.operation)];
+    for (int rank : ranks_of_class[c]) {
+      Slice shown;
+      shown.rank = rank;
+      shown.track = slice.track;
+      shown.name = slice.waiting ? "wait for all: " + operation.name : operation.name;
+      shown.category = slice.track == Track::host ? "launch"
+                       : slice.waiting            ? "waiting"
+                                                  : name_of(operation.phase);
+      shown.start = slice.start - zero;
+      shown.duration = slice.end - slice.start;
+      if (operation.group >= 0) {
+        const CollectiveCost& cost = cost_of(operation).cost;
+        shown.arguments = {{"bytes", fmt::format("{}", operation.bytes.count())},
+                           {"algorithm", cost.algorithm},
+                           {"protocol", cost.protocol}};
+      } else {
+        shown.arguments = {{"launches", fmt::format("{}", operation.launches)}};
+      }
+      timeline.slices.push_back(std::move(shown));
+    }
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,76 @@
+// One shape of step (batch, workers, cluster, strategy) prepared once and replayed under different factors:
+// noise, uncertainty, what-ifs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/input/scenario.hpp"
+#include "sim/network/collective_cost.hpp"
+#include "sim/training/breakdown.hpp"
+#include "sim/training/replay.hpp"
+#include "sim/training/strategies.hpp"
+
+namespace foretrain {
+
+// Factors on the prepared times; 1 changes nothing. slowest_* apply to one rank, on top.
+struct StepFactors {
+  double device = 1, host = 1, communication = 1;
+  double slowest_device = 1, slowest_host = 1;
+  bool interference = true;
+  bool plain = false;  // every rank a class of its own
+};
+
+struct CollectiveUse {
+  std::string name;  // "all_reduce bucket 0"
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes bytes;
+  CollectiveCost cost;
+};
+
+struct StepOutcome {
+  double seconds = 0;
+  StepUse use;        // of the slowest rank
+  ReplayInput input;  // refers to the simulation's graph
+  ReplayResult replay;
+};
+
+class StepSimulation {
+ public:
+  // Throws Error (unavailable) where the profile lacks what the scenario needs.
+  explicit StepSimulation(const Scenario& scenario);
+
+  StepOutcome run(const StepFactors& factors = {}) const;
+  // Of the outcome's last step, with waiting and running as two slices; times start at zero.
+  void fill(Timeline& timeline, const StepOutcome& outcome) const;
+
+  const StepTimes& times() const { return times_; }
+  const StepGraph& graph() const { return graph_; }
+  const std::vector<CollectiveUse>& collectives() const { return collectives_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  int workers() const { return workers_; }
+  double launches() const;
+  // Noise of the profile: standard deviations of the logarithm of a step's device and host time.
+  double device_noise() const { return device_noise_; }
+  double host_noise() const { return host_noise_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  const CollectiveUse& cost_of(const Operation& operation) const;
+
+  StepTimes times_;
+  std::vector<Bucket> buckets_;
+  StepGraph graph_;
+  std::vector<CollectiveUse> collectives_;
+  std::map<std::pair<int, std::int64_t>, std::size_t> use_of_;      // by kind and bytes
+  std::map<std::int64_t, std::pair<double, double>> interference_;  // by bytes: compute, collective
+  int workers_ = 1;
+  Time launch_latency_, event_wait_;
+  int queue_depth_ = 1024;
+  double device_noise_ = 0, host_noise_ = 0;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,94 @@
+#include "sim/training/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/parse_units.hpp"
+
+namespace foretrain {
+namespace {
+
+std::string busiest_class(const StepSimulation& simulation) {
+  std::string best;
+  double most = 0;
+  for (const CollectiveUse& use : simulation.collectives()) {
+    for (const WireUse& wire : use.cost.wire) {
+      if (wire.seconds > most) {
+        most = wire.seconds;
+        best = wire.link_class;
+      }
+    }
+  }
+  return best;
+}
+
+std::string network_text(const Scenario& scenario, const StepSimulation& simulation,
+                         const StepOutcome& outcome, double gain) {
+  double payload = 0;
+  for (const CollectiveUse& use : simulation.collectives()) payload += static_cast<double>(use.bytes.count());
+  const Topology& topology = scenario.cluster.topology;
+  const std::string where =
+      topology.nodes > 1 && topology.network.bandwidth.bytes_per_second() > 0
+          ? fmt::format("the network of {}", format_bit_rate(topology.network.bandwidth))
+          : std::string("the links between the GPUs of the node");
+  return fmt::format(
+      "The network is the limit: {} of gradients a step over {} keep the GPUs waiting for {} of {} ({:.0f} "
+      "%). "
+      "With no communication at all a step would take {:.0f} % less.",
+      format_bytes(payload), where, format_time(outcome.use.breakdown.exposed_communication),
+      format_time(outcome.seconds), 100 * outcome.use.breakdown.exposed_communication / outcome.seconds,
+      100 * gain);
+}
+
+}  // namespace
+
+Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation, const StepFactors& factors,
+                     const StepOutcome& outcome) {
+  auto gain_of = [&](auto change) {
+    StepFactors changed = factors;
+    change(changed);
+    return std::max(0.0, 1 - simulation.run(changed).seconds / outcome.seconds);
+  };
+  const double network = simulation.collectives().empty() ? 0 : gain_of([](StepFactors& f) {
+    f.communication = 0;
+    f.interference = false;
+  });
+  const double host = gain_of([](StepFactors& f) { f.host = 0; });
+  const double straggler = gain_of([](StepFactors& f) { f.slowest_device = f.slowest_host = 1; });
+  const Breakdown& parts = outcome.use.breakdown;
+
+  Limiting out;
+  const double most = std::max({network, host, straggler});
+  constexpr double noticeable = 0.05;
+  if (most < noticeable) {
+    out.kind = "gpu";
+    out.text = fmt::format(
+        "The GPU is the limit: kernels run for {:.0f} % of the step. Faster kernels or fewer operations "
+        "would shorten "
+        "it; a faster network or host would gain {:.1f} % at most.",
+        100 * outcome.use.computing / outcome.seconds, 100 * most);
+  } else if (most == network) {
+    out.kind = "network";
+    out.link = busiest_class(simulation);
+    out.text = network_text(scenario, simulation, outcome, network);
+  } else if (most == host) {
+    out.kind = "host";
+    out.text = fmt::format(
+        "The host is the limit: launching {:.0f} kernels a step takes longer than running them, and the GPU "
+        "idles for "
+        "{:.0f} % of the step. A larger batch costs no time until the kernels take longer than their "
+        "launches.",
+        simulation.launches(), 100 * parts.host / outcome.seconds);
+  } else {
+    out.kind = "straggler";
+    out.text = fmt::format(
+        "The slowest of {} workers is the limit: if all were as fast as the typical one, a step would take "
+        "{:.0f} % "
+        "less.",
+        simulation.workers(), 100 * straggler);
+  }
+  return out;
+}
+
+}  // namespace foretrain

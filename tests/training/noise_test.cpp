@@ -1,0 +1,34 @@
+#include "sim/training/noise.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/random.hpp"
+
+using namespace foretrain;
+
+TEST_CASE("quantiles of the normal distribution") {
+  CHECK(normal_quantile(0.5) == doctest::Approx(0).epsilon(1e-9));
+  CHECK(normal_quantile(0.95) == doctest::Approx(1.6448536269514722).epsilon(1e-9));
+  CHECK(normal_quantile(0.001) == doctest::Approx(-3.090232306167813).epsilon(1e-9));
+  CHECK(normal_quantile(0.999) == doctest::Approx(3.090232306167813).epsilon(1e-9));
+}
+
+TEST_CASE("the slowest of N ranks agrees with repeated draws") {
+  RandomStream random(5);
+  const int ranks = 64, draws = 4001;
+  const double sigma = 0.03;
+  std::vector<double> slowest(draws);
+  for (double& each : slowest) {
+    for (int rank = 0; rank < ranks; ++rank) each = std::max(each, std::exp(sigma * random.normal()));
+  }
+  std::sort(slowest.begin(), slowest.end());
+  for (double quantile : {0.05, 0.5, 0.95}) {
+    const double drawn = slowest[static_cast<std::size_t>(quantile * draws)];
+    CHECK(slowest_factor(sigma, ranks, quantile) == doctest::Approx(drawn).epsilon(0.003));
+  }
+  CHECK(slowest_factor(sigma, 1, 0.5) == doctest::Approx(1));
+  CHECK(slowest_factor(0, 1000, 0.95) == 1);
+}
