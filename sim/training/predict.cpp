@@ -8,7 +8,6 @@
 #include <map>
 
 #include "sim/base/error.hpp"
-#include "sim/training/memory.hpp"
 #include "sim/training/noise.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
@@ -148,7 +147,6 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   result.gpu.computing = outcome.use.computing / step.time;
   result.gpu.communicating = outcome.use.communicating / step.time;
   result.gpu.launches = simulation.launches();
-  result.memory = memory_of(scenario, simulation.times().workspace_bytes);
 
   result.warnings = scenario.warnings;
   result.warnings.insert(result.warnings.end(), simulation.warnings().begin(), simulation.warnings().end());

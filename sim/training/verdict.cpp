@@ -3,24 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sim/base/parse_units.hpp"
 
 namespace foretrain {
 namespace {
 
-std::string busiest_class(const StepSimulation& simulation) {
-  std::string best;
-  double most = 0;
+// The class of links that is longest on the wire.
+std::string busiest_class(const Scenario& scenario, const StepSimulation& simulation) {
+  std::map<std::string, double> seconds;
   for (const CollectiveUse& use : simulation.collectives()) {
-    for (const WireUse& wire : use.cost.wire) {
-      if (wire.seconds > most) {
-        most = wire.seconds;
-        best = wire.link_class;
-      }
-    }
+    for (const WireUse& wire : use.cost.wire) seconds[wire.link_class] += wire.bytes;
   }
-  return best;
+  for (auto& [name, value] : seconds) {
+    double slowest = 0;
+    for (const Link& link : scenario.cluster.topology.links) {
+      const double rate = link.rate.bytes_per_second() * link.efficiency;
+      if (link.link_class == name && (slowest == 0 || rate < slowest)) slowest = rate;
+    }
+    value = slowest > 0 ? value / slowest : 0;
+  }
+  const auto longest = std::max_element(seconds.begin(), seconds.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return longest == seconds.end() ? "" : longest->first;
 }
 
 std::string network_text(const Scenario& scenario, const StepSimulation& simulation,
@@ -70,7 +76,7 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
         100 * outcome.use.computing / outcome.seconds, 100 * most);
   } else if (most == network) {
     out.kind = "network";
-    out.link = busiest_class(simulation);
+    out.link = busiest_class(scenario, simulation);
     out.text = network_text(scenario, simulation, outcome, network);
   } else if (most == host) {
     out.kind = "host";

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
+#include "tests/support/models.hpp"
 
 using namespace foretrain;
 
@@ -45,4 +46,11 @@ TEST_CASE("one large parameter is one bucket; no parameters give none; a cap of 
         std::vector<std::int64_t>{4000});
   CHECK(ddp_buckets(list_of({}), Bytes(1), Bytes(1), Precision::fp32).empty());
   CHECK_THROWS_AS(ddp_buckets(list_of({1}), Bytes(0), Bytes(1), Precision::fp32), Error);
+}
+
+TEST_CASE("the buckets of ResNet-18 in fp32") {
+  const Model model = test::resnet18();
+  CHECK(model.parameter_count() == 11'689'512);
+  CHECK(sizes(ddp_buckets(model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32)) ==
+        std::vector<std::int64_t>{2'052'000, 28'852'224, 15'853'824});
 }

@@ -1,0 +1,148 @@
+#include "sim/training/predict.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
+#include "sim/network/families.hpp"
+#include "sim/training/remedies.hpp"
+#include "sim/training/step_simulation.hpp"
+#include "tests/support/models.hpp"
+#include "tests/support/profiles.hpp"
+
+using namespace foretrain;
+
+namespace {
+
+NetworkDescription ethernet(double gbit) {
+  NetworkDescription network;
+  network.bandwidth = network.reported = Rate::bits_per_second(gbit * 1e9);
+  network.latency = Time::microseconds(15);
+  return network;
+}
+
+Topology nvlink_node(int gpus) {
+  NvlinkNode family;
+  family.gpus_per_node = gpus;
+  return make_topology(family);
+}
+
+Topology ethernet_nodes(int nodes, int gpus_per_node, const NetworkDescription& network) {
+  EthernetNodes family;
+  family.nodes = nodes;
+  family.gpus_per_node = gpus_per_node;
+  family.network = network;
+  return make_topology(family);
+}
+
+Scenario scenario_of(Topology topology, std::int64_t batch = 32) {
+  static const auto model = std::make_shared<const Model>(test::resnet18());
+  static const auto profile = std::make_shared<const Profile>(test::made_profile(*model, {16, 32, 64}));
+  Scenario scenario;
+  scenario.name = "made";
+  scenario.model = model;
+  scenario.profile = profile;
+  scenario.profile_names = {"made"};
+  scenario.precision = Precision::bf16;
+  scenario.optimizer.momentum = 0.9;
+  scenario.cluster.topology = std::move(topology);
+  scenario.cluster.family = scenario.cluster.topology.name;
+  scenario.batch_per_worker = batch;
+  scenario.batch_global = batch * static_cast<std::int64_t>(scenario.cluster.topology.workers.size());
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("one worker: the step is the sum of its kernels, and parts sum to it") {
+  const Scenario scenario = scenario_of(nvlink_node(1));
+  const Result result = predict(scenario);
+  const int layers = test::timed_layers(*scenario.model);
+  CHECK(result.step.time == doctest::Approx(layers * 3 * 42e-6 + 100e-6).epsilon(1e-6));
+  CHECK(result.step.breakdown.total() == doctest::Approx(result.step.time).epsilon(1e-9));
+  CHECK(result.step.low <= result.step.time);
+  CHECK(result.step.high >= result.step.time);
+  CHECK(result.limiting.kind == "gpu");
+  CHECK(result.efficiency == doctest::Approx(1));
+  CHECK(result.communication.collectives == 0);
+}
+
+TEST_CASE("two nodes on a slow network: the network is the limit, and parts sum to the step") {
+  const Scenario scenario = scenario_of(ethernet_nodes(2, 1, ethernet(1)));
+  const Result result = predict(scenario);
+  CHECK(result.limiting.kind == "network");
+  CHECK(result.communication.bytes_per_worker == doctest::Approx(11'689'512 * 4));
+  CHECK(result.communication.collectives == 3);
+  CHECK(result.step.breakdown.total() == doctest::Approx(result.step.time).epsilon(1e-9));
+  // 46.8 MB at 125 MB/s take 374 ms at line rate; a ring of two puts the whole on the wire once each way.
+  CHECK(result.step.time > 0.374);
+  CHECK(result.step.time < 0.5);
+  CHECK(result.efficiency < 0.1);
+  CHECK_FALSE(result.remedies.empty());
+  CHECK(result.remedies.front().speedup > 1.5);
+  REQUIRE(result.break_even.has_value());
+  CHECK(result.break_even->bandwidth_next_node > 1e9 / 8);
+  bool nic = false;
+  for (const LinkUse& link : result.links) {
+    CHECK(link.utilisation <= 1);
+    nic = nic || link.utilisation > 0.8;
+  }
+  CHECK(nic);
+}
+
+TEST_CASE("more bandwidth is never slower where the choice of algorithm is the same") {
+  double before = 1e9;
+  for (double gbit : {1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0}) {
+    const Scenario scenario = scenario_of(ethernet_nodes(2, 1, ethernet(gbit)));
+    const double step = median_step(scenario);
+    CHECK(step <= before * (1 + 1e-9));
+    before = step;
+  }
+}
+
+TEST_CASE("the symmetric shortcut and the plain replay of all ranks give the same step") {
+  const StepSimulation simulation(scenario_of(ethernet_nodes(4, 2, ethernet(10))));
+  StepFactors plain;
+  plain.plain = true;
+  CHECK(simulation.run().replay.step == simulation.run(plain).replay.step);
+}
+
+TEST_CASE("two predictions with one seed are equal in every number; a trace does not change them") {
+  const Scenario scenario = scenario_of(ethernet_nodes(2, 2, ethernet(10)));
+  Timeline timeline;
+  PredictOptions options;
+  options.timeline = &timeline;
+  const Result a = predict(scenario), b = predict(scenario, options);
+  CHECK(a.step.time == b.step.time);
+  CHECK(a.step.low == b.step.low);
+  CHECK(a.remedies.size() == b.remedies.size());
+  CHECK_FALSE(timeline.slices.empty());
+  int ranks = 0;
+  for (const Slice& slice : timeline.slices) {
+    CHECK(slice.start >= Time());
+    ranks = std::max(ranks, slice.rank + 1);
+  }
+  CHECK(ranks == 4);
+}
+
+TEST_CASE("a small batch on a slow host is bound by the host") {
+  Scenario scenario = scenario_of(nvlink_node(1));
+  auto slow = std::make_shared<Profile>(*scenario.profile);
+  for (OperatorEntry& entry : slow->operators) {
+    for (PassTiming& pass : entry.passes) pass.host.median = 60e-6;
+  }
+  scenario.profile = slow;
+  const Result result = predict(scenario);
+  CHECK(result.limiting.kind == "host");
+  CHECK(result.step.breakdown.host > 0);
+}
+
+TEST_CASE("noise makes a step wait for the slowest of many workers") {
+  Scenario few = scenario_of(nvlink_node(2)), many = scenario_of(nvlink_node(8));
+  auto noisy = std::make_shared<Profile>(*few.profile);
+  noisy->noise.push_back({"device", 0.05, 0, 1});
+  few.profile = many.profile = noisy;
+  const Result two = predict(few), eight = predict(many);
+  CHECK(two.step.p05 < two.step.p50);
+  CHECK(two.step.p50 < two.step.p95);
+  CHECK(eight.step.p50 > two.step.p50);
+}
