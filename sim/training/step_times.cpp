@@ -225,9 +225,10 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   }
   for (std::size_t l = model.layers.size(); l-- > 0;) {
     const Layer& layer = model.layers[l];
-    estimate(layer, static_cast<int>(l), Pass::backward_data, Phase::backward, out.backward);
+    // As the backends issue them: the weights' gradients first, so that their bucket can leave.
     estimate(layer, static_cast<int>(l), Pass::backward_weights, Phase::backward, out.backward);
     ready_of_layer[l] = static_cast<int>(out.backward.size()) - 1;
+    estimate(layer, static_cast<int>(l), Pass::backward_data, Phase::backward, out.backward);
   }
   for (const Parameter& parameter : model.parameters) {
     out.gradient_ready.push_back(std::max(0, ready_of_layer[static_cast<std::size_t>(parameter.layer)]));

@@ -55,7 +55,7 @@ TEST_CASE("items of a step come from operators in context; fused layers cost not
   CHECK(times.extrapolated.empty());
   // The last layer's gradients are ready first.
   CHECK(times.gradient_ready.back() < times.gradient_ready.front());
-  CHECK(times.gradient_ready.front() == static_cast<int>(times.backward.size()) - 1);
+  CHECK(times.gradient_ready.front() == static_cast<int>(times.backward.size()) - 2);
 
   const StepTimes between = step_times(model, profile, Precision::bf16, 24, momentum());
   CHECK(device(between.forward) == doctest::Approx(n * 34e-6));

@@ -1,0 +1,115 @@
+// What one run of a scenario did: the prediction made before its first step, every step's time on every rank,
+// what was sampled beside it, and all that is needed to run it again. Stored as JSON ("foretrain/run/1", .gz
+// by extension) by execute/run_record_json; read by validate. tools/foretrain_record.py writes the same for
+// PyTorch jobs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+struct BucketTiming {
+  std::int64_t bytes = 0;
+  std::string collective;     // "all_reduce", "reduce", "broadcast"
+  std::vector<double> ready;  // seconds after the step began, by step: all gradients of the bucket complete
+  std::vector<double> finished;
+};
+
+// One rank. Vectors hold one value a counted step, in seconds; empty where not measured.
+struct RankRecord {
+  int rank = 0, node = 0;
+  std::string host, gpu;
+  std::vector<double> step;       // device clock, end of step to end of step
+  std::vector<double> step_host;  // host clock
+  std::vector<double> forward, backward, exposed_communication, optimizer;
+  std::vector<BucketTiming> buckets;
+  std::vector<double> warmup;  // steps before those that count
+  double peak_bytes = 0;       // device memory
+  double launches = 0;         // a step
+  std::uint64_t checksum = 0;  // of the weights at the end
+  double first_loss = 0, last_loss = 0;
+};
+
+// Sampled beside the run; times in seconds since the first counted step (negative in the warm-up).
+struct MonitorSeries {
+  std::string what;  // "gpu_use", "gpu_memory", "network_sent", "network_received", "cpu", "resident"
+  std::string unit;  // "fraction", "bytes", "bytes/s"
+  int node = 0, device = -1;
+  std::vector<double> time, value;
+};
+
+struct MonitorFinding {
+  double time = 0;
+  std::string what;   // "spike", "dip", "leak"
+  std::string cause;  // "first step", "evaluation", "checkpoint", "batch load", "" where not known
+  std::string text;
+};
+
+// A stretch of a job: one phase of a schedule, an evaluation, a checkpoint.
+struct RunEvent {
+  std::string what;           // "phase", "evaluation", "checkpoint", "rescale", "startup"
+  double begin = 0, end = 0;  // seconds since the start of the run
+  std::int64_t step = 0;      // updates done at its begin
+  std::int64_t batch = 0;     // global
+  int workers = 0;
+  double bytes = 0;  // of a checkpoint
+};
+
+struct PredictionBefore {
+  std::string time;                    // UTC, when it was written
+  std::string digest;                  // SHA-256 of the prediction's JSON
+  double step = 0, low = 0, high = 0;  // median and its 90 % interval, seconds
+  double one_worker_step = 0;          // predicted step of one worker at the same batch per worker
+  double peak_bytes = 0;
+  std::string json;  // the whole result (foretrain/result/1)
+};
+
+struct ParameterRecord {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::string element;  // "fp32", "bf16"
+};
+
+struct RunRecord {
+  static constexpr const char* schema = "foretrain/run/1";
+  bool complete = true;
+  std::string source;                        // "foretrain", "pytorch", ...
+  std::string date, command, foretrain;      // UTC; version
+  std::string scenario_name, scenario_yaml;  // the text as read, overrides applied
+  std::vector<std::string> overrides;
+  std::string group;  // of a campaign
+  int repeat = 0;     // which of several runs of the same row
+  std::string model;
+  Precision precision = Precision::fp32;
+  std::string strategy;
+  std::int64_t batch_per_worker = 0;
+  int workers = 0, nodes = 1;
+  std::string network;   // "nvlink", "ethernet 10 Gbit/s tcp"
+  double line_rate = 0;  // bytes per second and direction, 0 within a node
+  int warmup_steps = 0;
+  std::string profile_digest;  // SHA-256 of the profile's file
+  std::vector<std::string> profile_names;
+  std::optional<PredictionBefore> prediction;
+  std::vector<ParameterRecord> parameters;  // registration order
+  Machine machine;
+  std::vector<RankRecord> ranks;
+  std::vector<RunEvent> events;
+  std::vector<MonitorSeries> monitor;
+  double monitor_cost = 0;  // relative: steps with the monitor over steps without, less one
+  std::vector<MonitorFinding> findings;
+};
+
+// Median, 5th and 95th percentile over the counted steps, where a step takes as long as on its slowest rank.
+struct MeasuredStep {
+  double median = 0, p05 = 0, p95 = 0;
+  int steps = 0;
+};
+MeasuredStep measured_step(const RunRecord& record);
+
+}  // namespace foretrain
