@@ -16,7 +16,7 @@ constexpr Verb table[] = {
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
     {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", nullptr},
     {"check", "FILE...", "read any input file, show all its errors at once", nullptr},
-    {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", nullptr},
+    {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", &prepare_list},
 };
 
 }  // namespace

@@ -34,7 +34,8 @@ struct Flow {
 };
 
 struct Timeline {
-  std::string title;  // of the scenario
+  std::string title;                    // of the scenario
+  std::vector<std::string> rank_names;  // "node 0, GPU 3"; may be empty
   std::vector<Slice> slices;
   std::vector<Flow> flows;
 };

@@ -1,0 +1,112 @@
+#include "app/predicting.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <map>
+
+#include "app/data_directories.hpp"
+#include "app/messages.hpp"
+#include "app/terminal.hpp"
+#include "sim/base/error.hpp"
+#include "sim/output/console.hpp"
+#include "sim/output/csv.hpp"
+#include "sim/output/json.hpp"
+#include "sim/output/trace.hpp"
+
+namespace foretrain::app {
+namespace {
+
+// The largest seed that every reader of JSON keeps exactly.
+constexpr std::uint64_t largest_seed = (std::uint64_t{1} << 53) - 1;
+
+// Targets that are the same file, whatever they are called.
+std::string identity_of(const std::string& target) {
+  if (target == "-" || target == "/dev/stdout") return "standard output";
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(target, error);
+  return error ? target : real.string();
+}
+
+std::unique_ptr<FileWriter> open_target(const std::string& target) {
+  return target.empty() ? nullptr : std::make_unique<FileWriter>(target);
+}
+
+template <class Write>
+void fill(FileWriter* writer, Write write) {
+  if (writer == nullptr) return;
+  write([writer](std::string_view piece) { writer->write(piece); });
+  writer->commit();
+}
+
+std::string table_text(std::span<const Result> results) {
+  ConsoleOptions options;
+  options.style = text_style(STDOUT_FILENO);
+  options.details = verbosity() == Verbosity::verbose;
+  std::vector<std::filesystem::path> folders;
+  for (const auto& folder : data_directories()) folders.push_back(folder / "validation");
+  std::vector<std::string> unreadable;
+  options.validation = read_validation_summary(folders, unreadable);
+  for (const std::string& file : unreadable) warning(file + " is no readable validation record; left out");
+  return console_text(results, options);
+}
+
+}  // namespace
+
+void add_predicting_options(CLI::App& command, PredictingOptions& options) {
+  command
+      .add_option("--set", options.settings,
+                  "set any key of the scenario, as in cluster.nodes=4; may be repeated")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command.add_option("--profile", options.profiles, "a profile in place of the scenario's; may be repeated")
+      ->type_name("NAME|FILE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command.add_option("--json", options.json, "write the results as JSON; - is standard output")
+      ->type_name("FILE|-");
+  command.add_option("--csv", options.csv, "write the results as CSV, a row each; - is standard output")
+      ->type_name("FILE|-");
+  command
+      .add_option("--trace", options.trace,
+                  "write a step as a trace that ui.perfetto.dev opens; compressed where the name ends in .gz")
+      ->type_name("FILE");
+  command.add_option("--seed", options.seed, "of the random draws (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{0}, largest_seed));
+}
+
+ResultTargets::ResultTargets(const PredictingOptions& options) {
+  std::map<std::string, std::string> taken;
+  const std::pair<const char*, const std::string&> targets[] = {
+      {"--json", options.json}, {"--csv", options.csv}, {"--trace", options.trace}};
+  for (const auto& [option, target] : targets) {
+    if (target.empty() || target == "/dev/null") continue;
+    const auto [earlier, is_new] = taken.emplace(identity_of(target), option);
+    if (!is_new) {
+      throw Error(ErrorKind::input,
+                  fmt::format("{} and {} both write to {}", earlier->second, option, earlier->first));
+    }
+  }
+  table_ = !taken.contains("standard output");
+  json_ = open_target(options.json);
+  csv_ = open_target(options.csv);
+  trace_ = open_target(options.trace);
+}
+
+void ResultTargets::write(std::span<const Result> results, const Timeline* timeline) {
+  // Files first: they are kept even where nobody reads standard output any more.
+  fill(json_.get(), [&](const TextSink& sink) { write_json(results, sink); });
+  fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
+  if (timeline != nullptr) {
+    fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
+  }
+  if (table_) write_file("-", table_text(results));
+}
+
+}  // namespace foretrain::app

@@ -1,0 +1,41 @@
+// What the verbs that predict have in common: their options, and where their results go.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/verb.hpp"
+#include "sim/output/file_writer.hpp"
+#include "sim/output/result.hpp"
+#include "sim/output/timeline.hpp"
+
+namespace foretrain::app {
+
+struct PredictingOptions {
+  std::vector<std::string> settings;  // "PATH=VALUE", of --set and --profile
+  std::vector<std::string> profiles;
+  std::string json, csv, trace;  // targets, empty where not asked for
+  std::uint64_t seed = 1;
+};
+
+void add_predicting_options(CLI::App& command, PredictingOptions& options);
+
+// The targets, opened before anything is computed, so that a name that cannot be written is found at once.
+class ResultTargets {
+ public:
+  // Throws Error where two results go to one target.
+  explicit ResultTargets(const PredictingOptions& options);
+
+  bool wants_trace() const { return trace_ != nullptr; }
+  // Writes all of them, and the table to standard output unless one of them goes there.
+  void write(std::span<const Result> results, const Timeline* timeline);
+
+ private:
+  std::unique_ptr<FileWriter> json_, csv_, trace_;
+  bool table_ = true;
+};
+
+}  // namespace foretrain::app

@@ -1,0 +1,167 @@
+#include "sim/output/console.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/base/parse_units.hpp"
+#include "sim/output/console_parts.hpp"
+
+namespace foretrain {
+namespace {
+
+using console::grouped;
+using console::percent;
+
+// Name of each result as the table shows it: what all names begin with is left out where room is short.
+std::vector<std::string> row_names(std::span<const Result> results, int room, const TextStyle& style) {
+  std::vector<std::string> names;
+  int longest = 0;
+  for (const Result& result : results) {
+    names.push_back(result.scenario);
+    longest = std::max(longest, display_width(result.scenario));
+  }
+  if (longest <= room || names.size() < 2) {
+    for (std::string& name : names) name = shortened(name, room, style);
+    return names;
+  }
+  std::size_t common = names[0].size();
+  for (const std::string& name : names) {
+    const auto differs = std::mismatch(names[0].begin(), names[0].end(), name.begin(), name.end()).first;
+    common = std::min(common, static_cast<std::size_t>(differs - names[0].begin()));
+  }
+  // Whole words only.
+  while (common > 0 && names[0][common - 1] != '-' && names[0][common - 1] != '_') --common;
+  const std::string mark = common > 0 ? (style.unicode ? "\u2026" : "~") : "";
+  for (std::string& name : names) name = shortened(mark + name.substr(common), room, style);
+  return names;
+}
+
+std::string rate_heading(std::span<const Result> results) {
+  for (const Result& result : results) {
+    if (result.unit != results[0].unit) return "units/s";
+  }
+  return results[0].unit + "/s";
+}
+
+Ink ink_of_limit(const std::string& kind) {
+  if (kind == "gpu") return Ink::green;
+  return kind == "straggler" ? Ink::magenta : Ink::yellow;
+}
+
+std::string table_of(std::span<const Result> results, const TextStyle& style) {
+  using Align = TextTable::Align;
+  const bool several = results.size() > 1;
+  auto build = [&](int name_room, int bar_width) {
+    TextTable table({Align::left, Align::right, Align::right, Align::left, Align::right, Align::right,
+                     Align::left, Align::left});
+    table.add({several ? "scenario" : "", "workers", "step", "90 % int.", rate_heading(results), "eff.",
+               bar_width < 13 ? "parts" : "where it goes", "limit"});
+    const std::vector<std::string> names = row_names(results, name_room, style);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Result& result = results[i];
+      const auto step = console::step_with_interval(result.step);
+      table.add({several ? names[i] : "", std::to_string(result.workers), step.step, step.interval,
+                 grouped(result.units_per_second), percent(result.efficiency),
+                 console::bar(result.step.breakdown, bar_width, style),
+                 inked(result.limiting.kind, ink_of_limit(result.limiting.kind), style)});
+    }
+    return table.text(several ? "" : " ");
+  };
+  auto width_of = [](const std::string& text) {
+    int widest = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      widest = std::max(widest, display_width(std::string_view(text).substr(at, end - at)));
+      at = end + 1;
+    }
+    return widest;
+  };
+  // Names are cut first, then the bar grows into what is left.
+  constexpr int narrow_bar = 8, widest_bar = 24, shortest_name = 8, longest_name = 40;
+  int room = longest_name;
+  std::string text = build(room, narrow_bar);
+  while (room > shortest_name && width_of(text) > style.width) text = build(--room, narrow_bar);
+  const int bar_width = std::clamp(narrow_bar + style.width - width_of(text), narrow_bar, widest_bar);
+  return build(room, bar_width);
+}
+
+// Sentences of several results, each with the names of those that share it.
+class Sentences {
+ public:
+  void add(const std::string& text, const std::string& scenario) {
+    auto found = std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return one.text == text; });
+    if (found == all_.end()) found = all_.insert(all_.end(), {text, {}});
+    found->scenarios.push_back(scenario);
+  }
+  std::string text(const char* label, std::size_t results, Ink ink, const TextStyle& style) const {
+    std::string out;
+    for (const auto& [sentence, scenarios] : all_) {
+      std::string who;
+      constexpr std::size_t most_names = 3;
+      if (results > 1 && scenarios.size() < results) {
+        const std::size_t shown = scenarios.size() > most_names ? most_names - 1 : scenarios.size();
+        for (std::size_t i = 0; i < shown; ++i) who += (i == 0 ? "" : ", ") + scenarios[i];
+        if (shown < scenarios.size()) who += fmt::format(" and {} more", scenarios.size() - shown);
+        who += ": ";
+      }
+      const std::string head = label[0] == '\0' ? "" : inked(label, ink, style) + ' ';
+      out += wrapped(who + sentence, style.width, head, head.empty() ? "" : "  ");
+    }
+    return out;
+  }
+
+ private:
+  struct Sentence {
+    std::string text;
+    std::vector<std::string> scenarios;
+  };
+  std::vector<Sentence> all_;
+};
+
+std::string validation_line(const std::optional<ValidationSummary>& validation) {
+  if (!validation) return "not validated";
+  auto error = [](double fraction) {
+    return fmt::format("{:.{}f} %", fraction * 100, fraction < 0.1 ? 1 : 0);
+  };
+  return fmt::format("last validated: mean {}, worst {}, {} row{}", error(validation->mean_abs_error),
+                     error(validation->max_abs_error), validation->rows, validation->rows == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string console_text(std::span<const Result> results, const ConsoleOptions& options) {
+  const TextStyle& style = options.style;
+  if (results.empty()) return "";
+  std::string out = console::heading(results, style) + '\n';
+  out += table_of(results, style);
+  out += inked(validation_line(options.validation), Ink::dim, style) + '\n';
+  const std::string legend = console::legend(results, style);
+  if (!legend.empty()) out += "parts: " + legend + '\n';
+  for (const Result& result : results) {
+    if (results.size() > 1 && !options.details) break;
+    out += '\n';
+    if (results.size() > 1) out += inked(result.scenario, Ink::bold, style) + '\n';
+    out += console::details(result, style);
+    if (options.details) out += '\n' + console::inputs(result, style);
+  }
+  Sentences verdicts, warnings, extrapolated;
+  for (const Result& result : results) {
+    verdicts.add(result.limiting.text, result.scenario);
+    for (const std::string& warning : result.warnings) warnings.add(warning, result.scenario);
+    for (const Extrapolation& one : result.extrapolated) {
+      extrapolated.add(fmt::format("{}: asked {}, known {}", one.what, one.asked, one.range),
+                       result.scenario);
+    }
+    if (!result.complete) warnings.add("interrupted: the result is incomplete", result.scenario);
+  }
+  out += '\n' + verdicts.text("", results.size(), Ink::plain, style);
+  out += console::remedies(results, style);
+  out += extrapolated.text("extrapolated:", results.size(), Ink::yellow, style);
+  out += warnings.text("warning:", results.size(), Ink::yellow, style);
+  return out;
+}
+
+}  // namespace foretrain

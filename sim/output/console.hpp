@@ -1,0 +1,23 @@
+// Results for a person at a terminal.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "sim/output/result.hpp"
+#include "sim/output/text_layout.hpp"
+#include "sim/output/validation_summary.hpp"
+
+namespace foretrain {
+
+struct ConsoleOptions {
+  TextStyle style;
+  bool details = false;  // where the time, the bytes and the memory go, for several results too
+  std::optional<ValidationSummary> validation;
+};
+
+// One table with a line a result; for a single one where its time goes; then what limits each and what to do.
+std::string console_text(std::span<const Result> results, const ConsoleOptions& options);
+
+}  // namespace foretrain

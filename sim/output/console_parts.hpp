@@ -1,0 +1,35 @@
+// The pieces that the console report is made of.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "sim/output/result.hpp"
+#include "sim/output/text_layout.hpp"
+
+namespace foretrain::console {
+
+std::string grouped(double number);    // "16,410"; three digits below 1,000
+std::string percent(double fraction);  // "89 %"
+
+struct StepText {
+  std::string step;      // "31.2 ms"
+  std::string interval;  // "30.1-32.4", in the unit of the step
+};
+StepText step_with_interval(const StepPrediction& step);
+
+// The parts of a step as a bar: computing, exposed communication, waiting, host, input.
+std::string bar(const Breakdown& breakdown, int width, const TextStyle& style);
+// What the signs of the bars stand for, those that occur.
+std::string legend(std::span<const Result> results, const TextStyle& style);
+
+// The question, and what all results have in common.
+std::string heading(std::span<const Result> results, const TextStyle& style);
+// Where one step's time goes, the links, the memory, the job.
+std::string details(const Result& result, const TextStyle& style);
+// What the result rests on, each with its origin.
+std::string inputs(const Result& result, const TextStyle& style);
+// What would help, best first.
+std::string remedies(std::span<const Result> results, const TextStyle& style);
+
+}  // namespace foretrain::console

@@ -1,0 +1,128 @@
+#include "sim/output/text_layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace foretrain {
+namespace {
+
+bool starts_code_point(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+}
+
+const char* escape_of(Ink ink) {
+  switch (ink) {
+    case Ink::plain:
+      return "";
+    case Ink::bold:
+      return "\x1b[1m";
+    case Ink::dim:
+      return "\x1b[2m";
+    case Ink::red:
+      return "\x1b[31m";
+    case Ink::green:
+      return "\x1b[32m";
+    case Ink::yellow:
+      return "\x1b[33m";
+    case Ink::blue:
+      return "\x1b[34m";
+    case Ink::magenta:
+      return "\x1b[35m";
+    case Ink::cyan:
+      return "\x1b[36m";
+  }
+  return "";
+}
+
+}  // namespace
+
+int display_width(std::string_view text) {
+  int width = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      while (i < text.size() && text[i] != 'm') ++i;
+      continue;
+    }
+    if (starts_code_point(text[i])) ++width;
+  }
+  return width;
+}
+
+std::string shortened(const std::string& text, int width, const TextStyle& style) {
+  if (display_width(text) <= width) return text;
+  std::size_t end = 0;
+  for (int kept = 0; end < text.size(); ++end) {
+    if (starts_code_point(text[end]) && ++kept == width) break;
+  }
+  return text.substr(0, end) + (style.unicode ? "\u2026" : "~");
+}
+
+std::string wrapped(std::string_view text, int width, std::string_view first, std::string_view next) {
+  std::string out(first);
+  int column = display_width(first);
+  bool at_start = true;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    if (!at_start && column + 1 + display_width(word) > width) {
+      out += '\n';
+      out += next;
+      column = display_width(next);
+      at_start = true;
+    }
+    if (!at_start) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += display_width(word);
+    at_start = false;
+  }
+  return out + '\n';
+}
+
+std::string inked(const std::string& text, Ink ink, const TextStyle& style) {
+  if (!style.colour || ink == Ink::plain || text.empty()) return text;
+  return escape_of(ink) + text + "\x1b[0m";
+}
+
+std::string TextTable::text(std::string_view indent) const {
+  std::vector<int> widths(columns_.size(), 0);
+  for (const auto& row : rows_) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line(indent);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c > 0) line += "  ";
+      const std::string gap(static_cast<std::size_t>(widths[c] - display_width(row[c])), ' ');
+      line += columns_[c] == Align::right ? gap + row[c] : row[c] + gap;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::vector<int> shares(const std::vector<double>& parts, int total) {
+  const double sum = std::accumulate(parts.begin(), parts.end(), 0.0);
+  std::vector<int> cells(parts.size(), 0);
+  if (!(sum > 0)) return cells;
+  std::vector<std::pair<double, std::size_t>> remainders;
+  int left = total;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double exact = parts[i] / sum * total;
+    cells[i] = static_cast<int>(std::floor(exact));
+    left -= cells[i];
+    remainders.emplace_back(cells[i] - exact, i);  // the largest remainder sorts first
+  }
+  std::sort(remainders.begin(), remainders.end());
+  for (int i = 0; i < left; ++i) ++cells[remainders[static_cast<std::size_t>(i)].second];
+  return cells;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,31 @@
+#include <doctest/doctest.h>
+
+#include "tests/app/subprocess.hpp"
+
+using foretrain::test::Finished;
+using foretrain::test::run_foretrain;
+using foretrain::test::RunOptions;
+using foretrain::test::TemporaryFolder;
+
+TEST_CASE("list names what ships, a line each, the name first") {
+  const Finished models = run_foretrain({"list", "models"});
+  CHECK(models.status == 0);
+  CHECK(models.err.empty());
+  CHECK(models.out.find("\nresnet50 ") != std::string::npos);
+  CHECK(models.out.starts_with("resnet18 "));
+  const Finished all = run_foretrain({"list"});
+  CHECK(all.out.find("resnet50") != std::string::npos);
+  CHECK(run_foretrain({"list", "modles"}).status == 2);
+  CHECK(run_foretrain({"list", "modles"}).err.find("did you mean 'models'") != std::string::npos);
+}
+
+TEST_CASE("FORETRAIN_DATA names folders that come first") {
+  const TemporaryFolder folder;
+  folder.write("models/aaa.yaml", "# Mine\nname: aaa\n");
+  RunOptions options;
+  options.environment = {"FORETRAIN_DATA=" + folder.path("")};
+  const Finished models = run_foretrain({"list", "models"}, options);
+  CHECK(models.out.starts_with("aaa "));
+  CHECK(models.out.find("resnet50") != std::string::npos);
+  CHECK(run_foretrain({"--version"}, options).out.find(folder.path("").substr(0, 20)) != std::string::npos);
+}
