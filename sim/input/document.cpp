@@ -354,8 +354,14 @@ void set_value(Value& root, const std::string& path, const std::string& text, Di
         at->members.push_back({key, {name}, std::move(value)});
         member = &at->members.back();
       }
+      if (dot == path.size()) {
+        member->where = {name};
+        if (parsed->is_null()) {
+          at->members.erase(at->members.begin() + (member - at->members.data()));
+          return;
+        }
+      }
       at = &member->value;
-      if (dot == path.size()) member->where = {name};
     }
     if (dot == path.size()) break;
     begin = dot + 1;

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/input/scenario.hpp"
 
 namespace foretrain {
 
@@ -18,11 +19,6 @@ std::variant<double, UnitError> parse_plain_number(std::string_view text);
 // "1 epoch", "2.5 epochs"; a bare number is an error.
 std::variant<double, UnitError> parse_epochs(std::string_view text);
 
-// Money for an hour of one GPU.
-struct Price {
-  double per_gpu_hour = 0;
-  std::string currency;  // "USD"
-};
 // "2.50 USD/gpu-hour"
 std::variant<Price, UnitError> parse_price(std::string_view text);
 

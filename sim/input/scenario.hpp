@@ -37,8 +37,19 @@ struct Evaluation {
   std::int64_t samples = 0;
 };
 
+// What becomes of the samples that fill no whole global batch at the end of an epoch.
+enum class LastBatch { keep, drop, carry };
+const char* name_of(LastBatch last_batch);
+
+struct Price {
+  double per_gpu_hour = 0;
+  std::string currency;  // "USD"
+};
+
 struct Job {
   double epochs = 0;
+  LastBatch last_batch = LastBatch::keep;
+  std::optional<Price> price;
   std::optional<Evaluation> evaluate;
   std::optional<Checkpoint> checkpoint;
 };

@@ -189,6 +189,9 @@ void check_value(const Value& value, const KeySpec& key, Diagnostics& diagnostic
   if (!key.not_simulated.empty()) {
     diagnostics.error(value.where(), fmt::format("{}: {}", key.name, key.not_simulated));
   }
+  if (!key.without_effect.empty()) {
+    diagnostics.warning(value.where(), fmt::format("{}: {}", key.name, key.without_effect));
+  }
   if (includes(key.type, Type::anything)) return;
   const bool is_fitting = value.is_map()        ? includes(key.type, Type::map)
                           : value.is_sequence() ? includes(key.type, Type::list)

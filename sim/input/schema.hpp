@@ -63,9 +63,11 @@ struct KeySpec {
   // Outside of these a value is allowed and gets a hint.
   double usual_low = -unlimited;
   double usual_high = unlimited;
-  const Schema* keys = nullptr;    // of a map
-  const Schema* items = nullptr;   // of a list: each item is a map with these keys
-  std::string not_simulated = {};  // known, without effect so far: the error that says so
+  const Schema* keys = nullptr;   // of a map
+  const Schema* items = nullptr;  // of a list: each item is a map with these keys
+  // Known, and nothing in the simulation rests on it so far: the error (or the warning) that says so.
+  std::string not_simulated = {};
+  std::string without_effect = {};
 };
 
 struct Schema {

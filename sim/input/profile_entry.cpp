@@ -1,0 +1,145 @@
+#include "sim/input/profile_entry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/base/error.hpp"
+#include "sim/input/fields.hpp"
+#include "sim/input/profile_join.hpp"
+#include "sim/input/profile_json.hpp"
+#include "sim/input/scalars.hpp"
+#include "sim/input/scenario_schema.hpp"
+
+namespace foretrain {
+namespace {
+
+// One [batch, time] or [batch, time, deviation].
+std::optional<StepTimeProfile::Point> read_point(const Value& item, Diagnostics& diagnostics) {
+  const bool has_shape = item.is_sequence() && (item.items.size() == 2 || item.items.size() == 3);
+  if (!has_shape) {
+    diagnostics.error(item.where(),
+                      "steps: each entry is [batch, time] or [batch, time, deviation], as in "
+                      "'[32, 71 ms]'");
+    return std::nullopt;
+  }
+  StepTimeProfile::Point point;
+  bool ok = true;
+  auto refuse = [&](const Value& value, const std::string& what) {
+    diagnostics.error(value.where(), "steps: " + what);
+    ok = false;
+  };
+  const Value& batch = item.items[0];
+  if (const auto number = parse_integer(batch.text); const auto* count = std::get_if<std::int64_t>(&number)) {
+    point.batch = *count;
+    if (*count < 1) refuse(batch, fmt::format("a batch of {} has no samples", *count));
+  } else {
+    refuse(batch, "the batch " + std::get<UnitError>(number).what);
+  }
+  auto read_time = [&](const Value& value, double& seconds) {
+    if (const auto time = parse_time(value.text); const auto* read = std::get_if<Time>(&time)) {
+      seconds = read->in_seconds();
+    } else {
+      refuse(value, std::get<UnitError>(time).what);
+    }
+  };
+  read_time(item.items[1], point.seconds);
+  if (ok && point.seconds <= 0) refuse(item.items[1], "a step takes longer than 0 s");
+  if (item.items.size() == 3) read_time(item.items[2], point.spread);
+  return ok ? std::optional(point) : std::nullopt;
+}
+
+std::shared_ptr<const StepTimeProfile> read_step_times(const Value& map, Diagnostics& diagnostics) {
+  Diagnostics own;
+  check_map(map, step_profile_schema(), own);
+  const Fields fields(&map, step_profile_schema());
+  auto profile = std::make_shared<StepTimeProfile>();
+  if (const Value* steps = fields.find("steps"); steps != nullptr && steps->is_sequence()) {
+    if (steps->items.empty()) own.error(steps->where(), "steps: the list is empty");
+    for (const Value& item : steps->items) {
+      const auto point = read_point(item, own);
+      if (!point) continue;
+      const bool is_known = std::any_of(profile->points.begin(), profile->points.end(),
+                                        [&](const auto& other) { return other.batch == point->batch; });
+      if (is_known) own.error(item.where(), fmt::format("steps: the batch {} is given twice", point->batch));
+      profile->points.push_back(*point);
+    }
+  }
+  std::sort(profile->points.begin(), profile->points.end(),
+            [](const auto& a, const auto& b) { return a.batch < b.batch; });
+  if (const auto fraction = fields.number("backward_fraction")) {
+    profile->backward_fraction = *fraction;
+    profile->backward_fraction_origin = Origin::measured;
+  }
+  if (const auto gradients = fields.bytes("gradients")) {
+    profile->gradient_bytes = static_cast<double>(gradients->count());
+  }
+  profile->source = map.where().file;
+  diagnostics.merge(own);
+  return own.ok() ? profile : nullptr;
+}
+
+bool is_yaml(const std::string& text) {
+  return text.ends_with(".yaml") || text.ends_with(".yml");
+}
+
+ProfileChoice read_step_file(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics) {
+  ProfileChoice choice;
+  const auto path = catalog.resolve(DataKind::profile, entry.text, entry.where(), diagnostics);
+  if (!path) return choice;
+  const auto root = read_document(*path, diagnostics);
+  if (!root) return choice;
+  choice.step_times = read_step_times(*root, diagnostics);
+  choice.names = {data_name(*path)};
+  return choice;
+}
+
+}  // namespace
+
+ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics) {
+  ProfileChoice choice;
+  if (entry.is_map()) {
+    choice.step_times = read_step_times(entry, diagnostics);
+    choice.names = {"step times"};
+    return choice;
+  }
+  if (entry.is_scalar() && is_yaml(entry.text)) return read_step_file(entry, catalog, diagnostics);
+  std::vector<const Value*> parts;
+  if (entry.is_scalar()) parts.push_back(&entry);
+  for (const Value& item : entry.items) parts.push_back(&item);
+  if (entry.is_sequence() && entry.items.empty())
+    diagnostics.error(entry.where(), "profile: the list is empty");
+  std::vector<std::shared_ptr<const Profile>> profiles;
+  bool all = !parts.empty();
+  for (const Value* part : parts) {
+    if (!part->is_scalar() || is_yaml(part->text)) {
+      diagnostics.error(part->where(),
+                        "profile: a list holds names and files of measured profiles; a step-time "
+                        "profile stands alone");
+      all = false;
+      continue;
+    }
+    const auto path = catalog.resolve(DataKind::profile, part->text, part->where(), diagnostics);
+    std::optional<Profile> profile = path ? read_profile(*path, diagnostics) : std::nullopt;
+    if (!profile) {
+      all = false;
+      continue;
+    }
+    choice.names.push_back(data_name(*path));
+    profiles.push_back(std::make_shared<const Profile>(std::move(*profile)));
+  }
+  if (!all) return choice;
+  if (profiles.size() == 1) {
+    choice.profile = profiles.front();
+    return choice;
+  }
+  try {
+    choice.profile = std::make_shared<const Profile>(join_profiles(profiles));
+  } catch (const Error& error) {
+    diagnostics.error(entry.where(), error.what());
+  }
+  return choice;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,26 @@
+// What stands under a scenario's `profile:` -> the joined Profile, or a step-time profile.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/input/catalog.hpp"
+#include "sim/input/diagnostics.hpp"
+#include "sim/input/document.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+// One of the two is set, none where an error was found.
+struct ProfileChoice {
+  std::shared_ptr<const Profile> profile;
+  std::shared_ptr<const StepTimeProfile> step_times;
+  std::vector<std::string> names;
+};
+
+// A name or a file (JSON: a profile; YAML: a step-time profile), a list of names and files, or a map with
+// `steps`.
+ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics);
+
+}  // namespace foretrain

@@ -1,0 +1,350 @@
+#include "sim/input/scenario_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/input/document.hpp"
+#include "sim/input/fields.hpp"
+#include "sim/input/model_reader.hpp"
+#include "sim/input/model_schema.hpp"
+#include "sim/input/optimizer_reader.hpp"
+#include "sim/input/profile_entry.hpp"
+#include "sim/input/resolved_inputs.hpp"
+#include "sim/input/scalars.hpp"
+#include "sim/input/scenario_schema.hpp"
+#include "sim/input/topology_reader.hpp"
+
+namespace foretrain {
+namespace {
+
+template <typename Enum>
+Enum word_of(const std::optional<std::string>& word, std::initializer_list<Enum> all) {
+  for (const Enum candidate : all) {
+    if (word == name_of(candidate)) return candidate;
+  }
+  return *all.begin();
+}
+
+// "strategy.kind" and "strategy.data.kind" name the same key, in whichever form the file has it; of the two
+// keys of `batch` one takes the other's place.
+std::string normal_path(Value& root, const std::string& path) {
+  static const std::string strategy = "strategy.", data = "strategy.data.";
+  const Value* map = root.find("strategy");
+  const bool is_long = map != nullptr && map->find("data") != nullptr;
+  if (path.starts_with(data) && !is_long && map != nullptr) return strategy + path.substr(data.size());
+  if (path.starts_with(strategy) && !path.starts_with(data) && is_long && path != "strategy.data") {
+    return data + path.substr(strategy.size());
+  }
+  for (const auto& [own, other] : {std::pair("batch.per_worker", "global"), {"batch.global", "per_worker"}}) {
+    if (path != own) continue;
+    for (Member& member : root.members) {
+      if (member.key != "batch") continue;
+      std::erase_if(member.value.members, [&](const Member& each) { return each.key == other; });
+    }
+  }
+  return path;
+}
+
+void apply_overrides(Value& root, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+  for (const std::string& text : overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      diagnostics.error({"--set " + text}, "takes PATH=VALUE, as in --set cluster.nodes=4");
+      continue;
+    }
+    set_value(root, normal_path(root, text.substr(0, equals)), text.substr(equals + 1), diagnostics);
+  }
+}
+
+class Reader {
+ public:
+  Reader(const Value& root, const Catalog& catalog, Diagnostics& diagnostics)
+      : root_(root), fields_(&root, scenario_schema()), catalog_(catalog), diagnostics_(diagnostics) {}
+
+  Scenario read() {
+    check_map(root_, scenario_schema(), diagnostics_);
+    read_model();
+    read_profile();
+    read_cluster();
+    read_strategy();
+    read_optimizer();
+    read_job();
+    read_batch();
+    read_sequence();
+    read_execution();
+    scenario_.precision = word_of(fields_.text("precision"),
+                                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
+    check_parts();
+    add_inputs();
+    return std::move(scenario_);
+  }
+
+ private:
+  void read_model() {
+    const Value* model = fields_.find("model");
+    if (model == nullptr) return;
+    if (model->is_map()) {
+      scenario_.model = foretrain::read_model(*model, diagnostics_);
+    } else if (model->is_scalar() && !model->text.empty()) {
+      const auto path = catalog_.resolve(DataKind::model, model->text, model->where(), diagnostics_);
+      if (!path) return;
+      if (const auto root = read_document(*path, diagnostics_)) {
+        scenario_.model = foretrain::read_model(*root, diagnostics_);
+      }
+    }
+  }
+
+  void read_profile() {
+    const Value* entry = fields_.find("profile");
+    if (entry == nullptr || entry->is_null()) return;
+    ProfileChoice choice = read_profile_entry(*entry, catalog_, diagnostics_);
+    scenario_.profile = std::move(choice.profile);
+    scenario_.step_times = std::move(choice.step_times);
+    scenario_.profile_names = std::move(choice.names);
+  }
+
+  void read_cluster() {
+    const Value* cluster = fields_.find("cluster");
+    if (cluster != nullptr && cluster->is_map()) {
+      scenario_.cluster = foretrain::read_cluster(*cluster, catalog_, diagnostics_);
+    }
+  }
+
+  void read_strategy() {
+    const Value* strategy = fields_.find("strategy");
+    data_ = strategy != nullptr && strategy->is_map() ? strategy : nullptr;
+    if (data_ != nullptr && data_->find("data") != nullptr) {
+      for (const Member& member : data_->members) {
+        if (data_parallel_schema().find(member.key) == nullptr) continue;
+        diagnostics_.error(member.where, fmt::format("'{}' stands beside 'data': put it within", member.key));
+      }
+      Value rest = *data_;
+      std::erase_if(rest.members,
+                    [](const Member& member) { return data_parallel_schema().find(member.key) != nullptr; });
+      check_map(rest, strategy_schema(), diagnostics_);
+      data_ = strategy->find("data");
+      if (!data_->is_map()) data_ = nullptr;
+    } else if (data_ != nullptr) {
+      check_map(*data_, data_parallel_schema(), diagnostics_);
+    }
+    const Fields data(data_, data_parallel_schema());
+    scenario_.strategy.kind = word_of(
+        data.text("kind"), {StrategyKind::ddp, StrategyKind::parameter_server, StrategyKind::independent});
+    scenario_.strategy.bucket = data.bytes("bucket").value_or(scenario_.strategy.bucket);
+    scenario_.strategy.first_bucket = data.bytes("first_bucket").value_or(scenario_.strategy.first_bucket);
+    scenario_.strategy.gradients =
+        word_of(data.text("gradients"), {Precision::fp32, Precision::bf16, Precision::fp16});
+  }
+
+  void read_optimizer() {
+    if (scenario_.model) scenario_.optimizer = scenario_.model->optimizer;
+    const Value* optimizer = fields_.find("optimizer");
+    if (optimizer == nullptr || !optimizer->is_map()) return;
+    scenario_.optimizer = foretrain::read_optimizer(*optimizer, scenario_.optimizer, diagnostics_);
+  }
+
+  void read_job() {
+    if (const auto samples = fields_.fields("dataset").integer("samples"); samples && *samples > 0) {
+      scenario_.dataset_samples = samples;
+    }
+    if (!fields_.has("job")) return;
+    const Fields job = fields_.fields("job");
+    Job made;
+    made.epochs = job.number("epochs").value_or(0);
+    made.last_batch = word_of(job.text("last_batch"), {LastBatch::keep, LastBatch::drop, LastBatch::carry});
+    if (job.has("evaluate")) {
+      const Fields evaluate = job.fields("evaluate");
+      made.evaluate =
+          Evaluation{evaluate.epochs("every").value_or(0), evaluate.integer("samples").value_or(0)};
+    }
+    if (job.has("checkpoint")) {
+      const Fields checkpoint = job.fields("checkpoint");
+      made.checkpoint =
+          Checkpoint{checkpoint.epochs("every").value_or(0), checkpoint.rate("write").value_or(Rate())};
+    }
+    if (const Value* price = job.find("price"); price != nullptr && price->is_scalar()) {
+      const auto parsed = parse_price(price->text);
+      if (const auto* read = std::get_if<Price>(&parsed)) made.price = *read;
+    }
+    scenario_.job = made;
+    if (!fields_.has("dataset")) {
+      diagnostics_.error(fields_.where("job"),
+                         "job needs the size of an epoch: add 'dataset: { samples: N }'");
+    }
+  }
+
+  void read_batch() {
+    const Value* map = fields_.find("batch");
+    const bool has_schedule = fields_.fields("job").has("schedule");
+    if (map == nullptr) {
+      if (!has_schedule) {
+        diagnostics_.error(root_.where(),
+                           "scenario has no 'batch', which is required (samples of a step), as "
+                           "in 'batch: { per_worker: 64 }'");
+      }
+      return;
+    }
+    if (has_schedule) {
+      diagnostics_.error(fields_.where("batch"), "batch: stands beside job.schedule, which gives the batch");
+    }
+    if (!map->is_map()) return;
+    const Fields batch = fields_.fields("batch");
+    if (batch.has("per_worker") == batch.has("global")) {
+      diagnostics_.error(map->where(), batch.has("global")
+                                           ? "batch: 'per_worker' and 'global' stand side by side: give one"
+                                           : "batch: has neither 'per_worker' nor 'global': give one");
+      return;
+    }
+    const auto workers = static_cast<std::int64_t>(scenario_.cluster.topology.workers.size());
+    if (workers == 0) return;  // the cluster's error is reported already
+    const auto per_worker = batch.integer("per_worker"), global = batch.integer("global");
+    if (per_worker && *per_worker >= 1 && *per_worker <= 1'000'000'000) {
+      scenario_.batch_per_worker = *per_worker;
+      scenario_.batch_global = *per_worker * workers;
+    }
+    if (global && *global >= 1) set_global(*global, workers, batch.where("global"));
+    check_dataset(batch.where(per_worker ? "per_worker" : "global"));
+  }
+
+  void set_global(std::int64_t global, std::int64_t workers, const SourceLocation& where) {
+    if (global % workers != 0) {
+      const std::int64_t below = global / workers * workers, above = below + workers;
+      diagnostics_.error(
+          where, fmt::format("global: {} samples do not divide evenly among {} workers; nearest {} {}",
+                             global, workers, below > 0 ? "are" : "is",
+                             below > 0 ? fmt::format("{} and {}", below, above) : fmt::format("{}", above)));
+    }
+    scenario_.batch_global = global;
+    scenario_.batch_per_worker = global / workers;
+  }
+
+  void check_dataset(const SourceLocation& where) {
+    if (!scenario_.dataset_samples || scenario_.batch_global <= *scenario_.dataset_samples) return;
+    diagnostics_.error(where, fmt::format("the global batch of {} samples is above the data set of {}",
+                                          scenario_.batch_global, *scenario_.dataset_samples));
+  }
+
+  void read_sequence() {
+    if (!fields_.has("sequence") || !scenario_.model) return;
+    diagnostics_.error(fields_.where("sequence"),
+                       fmt::format("sequence: the model '{}' has none", scenario_.model->name));
+  }
+
+  void read_execution() {
+    const Fields execution = fields_.fields("execution");
+    scenario_.execution.deterministic = execution.boolean("deterministic").value_or(false);
+    scenario_.execution.cuda_graph = execution.boolean("cuda_graph").value_or(false);
+    for (const char* key : {"deterministic", "cuda_graph"}) {
+      if (execution.boolean(key).value_or(false)) {
+        diagnostics_.warning(execution.where(key),
+                             fmt::format("{}: has no effect on the prediction yet", key));
+      }
+    }
+  }
+
+  // What must stand together. A part that was wrong in itself is not reported as missing.
+  void check_parts() {
+    if (fields_.has("workload")) return;
+    if (!fields_.has("profile")) {
+      diagnostics_.error(root_.where(),
+                         "scenario has no 'profile', which is required (measured times), as in "
+                         "'profile: h100'");
+    }
+    const bool needs_model = !scenario_.step_times;
+    const auto workers = scenario_.cluster.topology.workers.size();
+    if (!fields_.has("model") && needs_model) {
+      diagnostics_.error(
+          root_.where(),
+          "scenario has no 'model', which is required (what is trained), as in 'model: resnet50'");
+    } else if (!fields_.has("model") && workers > 1 && scenario_.step_times->gradient_bytes == 0 &&
+               scenario_.strategy.kind != StrategyKind::independent) {
+      diagnostics_.error(fields_.where("profile"),
+                         fmt::format("a step-time profile with {} workers needs a model or the size of its "
+                                     "gradients, as in 'gradients: 94 MB'",
+                                     workers));
+    }
+    if (scenario_.model && !scenario_.model->is_graph() && scenario_.profile) {
+      diagnostics_.error(fields_.where("model"),
+                         "model: a mere list of parameters stands beside a step-time profile; a measured "
+                         "profile needs its layers");
+    }
+  }
+
+  void add_inputs() {
+    std::vector<ResolvedInput>& inputs = scenario_.inputs;
+    for (const KeySpec& key : scenario_schema().keys) {
+      const Value* value = fields_.find(key.name);
+      if (key.name == "strategy") {
+        foretrain::add_inputs("strategy.data", data_, data_parallel_schema(), inputs);
+      } else if (key.name == "optimizer") {
+        if (value != nullptr) add_given("optimizer", *value, inputs);
+        if (value == nullptr || value->find("kind") == nullptr) {
+          inputs.push_back({"optimizer.kind", name_of(scenario_.optimizer.kind), Origin::assumed, true});
+        }
+      } else if (value != nullptr && value->is_map() && key.keys != nullptr) {
+        foretrain::add_inputs(key.name, value, *key.keys, inputs);
+      } else if (value != nullptr) {
+        add_given(key.name, *value, inputs);
+      } else if (!key.default_value.empty()) {
+        inputs.push_back({key.name, key.default_value, Origin::assumed, true});
+      }
+    }
+    if (scenario_.step_times && scenario_.step_times->backward_fraction_origin == Origin::assumed) {
+      inputs.push_back({"profile.backward_fraction",
+                        fmt::format("{:.3g}", scenario_.step_times->backward_fraction), Origin::assumed,
+                        true});
+    }
+  }
+
+  const Value& root_;
+  const Fields fields_;
+  const Catalog& catalog_;
+  Diagnostics& diagnostics_;
+  const Value* data_ = nullptr;  // the map of data parallelism, in either form
+  Scenario scenario_;
+};
+
+}  // namespace
+
+const char* name_of(LastBatch last_batch) {
+  switch (last_batch) {
+    case LastBatch::keep:
+      return "keep";
+    case LastBatch::drop:
+      return "drop";
+    case LastBatch::carry:
+      return "carry";
+  }
+  return "";
+}
+
+std::optional<Scenario> parse_scenario(std::string_view text, const std::string& file, const Catalog& catalog,
+                                       const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+  Diagnostics own;
+  std::optional<Value> root = parse_document(text, file, own);
+  std::optional<Scenario> scenario;
+  if (root && !root->is_map()) {
+    own.error(root->where(), fmt::format("a scenario is a map of keys, this is {}", name_of(root->kind)));
+  } else if (root) {
+    apply_overrides(*root, overrides, own);
+    scenario = Reader(*root, catalog, own).read();
+    scenario->name = data_name(file);
+    scenario->file = file;
+    scenario->question = first_comment(text);
+    for (const Diagnostic& hint : own.warnings()) scenario->warnings.push_back(hint.text());
+  }
+  diagnostics.merge(own);
+  return own.ok() ? std::move(scenario) : std::nullopt;
+}
+
+Scenario read_scenario(const std::filesystem::path& file, const Catalog& catalog,
+                       const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
+  std::optional<Scenario> scenario =
+      parse_scenario(read_file_limited(file), file.string(), catalog, overrides, diagnostics);
+  diagnostics.throw_errors();
+  return std::move(*scenario);
+}
+
+}  // namespace foretrain
