@@ -1,0 +1,381 @@
+#include "device/reference/program.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "device/reference/elements.hpp"
+#include "device/reference/layers.hpp"
+#include "device/reference/optimizer.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace foretrain::device::reference {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+class ReferenceProgram : public Program {
+ public:
+  ReferenceProgram(const Model& model, const BuildOptions& options)
+      : model_(model), options_(options), batch_(options.batch), optimizer_(options.optimizer) {
+    if (!model.is_graph())
+      unavailable("model '" + model.name + "' is a list of parameters and has no layers to compute");
+    if (batch_ < 1) throw Error(ErrorKind::input, "a batch has at least one sample");
+    for (const Layer& layer : model.layers)
+      if (layer.kind == LayerKind::measured)
+        unavailable("layer '" + layer.name + "' of model '" + model.name +
+                    "' is given by its times and cannot be computed");
+    make_parameters();
+    make_activations();
+    make_items();
+    make_report();
+  }
+
+  const BuildReport& report() const override { return report_; }
+  std::span<const WorkItem> forward_items() const override { return forward_; }
+  std::span<const WorkItem> backward_items() const override { return backward_; }
+  int launches(const WorkItem&) const override { return 1; }
+
+  void issue(const WorkItem& item) override {
+    const Layer& layer = model_.layers[at(item.layer)];
+    switch (item.pass) {
+      case Pass::forward:
+        return forward(item.layer, layer);
+      case Pass::backward_data:
+        return backward_data(item.layer, layer);
+      case Pass::backward_weights:
+        return backward_weights(item.layer, layer);
+    }
+  }
+
+  // Weights are used as they are, and every gradient is set, not added to: nothing to do.
+  void prepare_weights() override {}
+  int prepare_launches() const override { return 0; }
+  void zero_gradients() override {}
+  int zero_launches() const override { return 0; }
+
+  void update() override {
+    optimizer_.begin_step();
+    for (std::size_t p = 0; p < weights_.size(); ++p) {
+      Tensor gradient(weights_[p].size());
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        gradient[i] =
+            scale_ * load(gradients_.data(), offsets_[p] + static_cast<std::int64_t>(i), options_.gradients);
+      optimizer_.update(p, gradient, weights_[p]);
+    }
+  }
+  int update_launches() const override { return 1; }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+  void set_gradient_scale(double factor) override { scale_ = factor; }
+
+  Buffer gradients() override { return {gradients_.data(), static_cast<std::int64_t>(gradients_.size())}; }
+  std::int64_t gradient_offset(int parameter) const override { return offsets_.at(at(parameter)); }
+
+  void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override {
+    Tensor& input = outputs_[0];
+    if (samples.size() != input.size() || labels.size() != at(batch_))
+      throw Error(ErrorKind::failure, "set_input: " + std::to_string(samples.size()) + " values and " +
+                                          std::to_string(labels.size()) + " labels do not make a batch of " +
+                                          std::to_string(batch_) + " x " + text_of(model_.input));
+    for (const std::int32_t label : labels)
+      if (label < 0 || label >= model_.classes)
+        throw Error(ErrorKind::failure, "set_input: there is no class " + std::to_string(label));
+    std::copy(samples.begin(), samples.end(), input.begin());
+    labels_.assign(labels.begin(), labels.end());
+  }
+
+  void synthesize_input(std::uint64_t seed) override {
+    RandomStream images(seed, {0}), labels(seed, {1});
+    for (double& value : outputs_[0]) value = images.normal();
+    for (std::int32_t& label : labels_)
+      label = static_cast<std::int32_t>(labels.next() % static_cast<std::uint64_t>(model_.classes));
+  }
+
+  double loss() override { return loss_; }
+
+  std::vector<float> read_parameter(int parameter) override { return floats(weights_.at(at(parameter))); }
+
+  std::vector<float> read_gradient(int parameter) override {
+    const std::int64_t count = model_.parameters.at(at(parameter)).elements;
+    std::vector<float> values(at(count));
+    for (std::int64_t i = 0; i < count; ++i)
+      values[at(i)] =
+          static_cast<float>(load(gradients_.data(), offsets_[at(parameter)] + i, options_.gradients));
+    return values;
+  }
+
+  void write_parameter(int parameter, std::span<const float> values) override {
+    Tensor& weights = weights_.at(at(parameter));
+    if (values.size() != weights.size())
+      throw Error(ErrorKind::failure, "write_parameter: " + model_.parameters[at(parameter)].name + " has " +
+                                          std::to_string(weights.size()) + " elements, not " +
+                                          std::to_string(values.size()));
+    std::copy(values.begin(), values.end(), weights.begin());
+  }
+
+  std::vector<std::byte> save_state() override {
+    std::vector<std::byte> state;
+    each_state([&state](double& value) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+      state.insert(state.end(), bytes, bytes + sizeof value);
+    });
+    return state;
+  }
+
+  void load_state(std::span<const std::byte> state) override {
+    std::size_t size = 0;
+    each_state([&size](double& value) { size += sizeof value; });
+    if (state.size() != size)
+      throw Error(ErrorKind::failure, "load_state: a state of " + std::to_string(state.size()) +
+                                          " bytes is none of this model and optimizer, which have " +
+                                          std::to_string(size));
+    const std::byte* from = state.data();
+    each_state([&from](double& value) {
+      std::memcpy(&value, from, sizeof value);
+      from += sizeof value;
+    });
+  }
+
+  // FNV-1a over the bits of all parameters in order.
+  std::uint64_t checksum() override {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (const Tensor& weights : weights_)
+      for (const double value : weights) hash = (hash ^ std::bit_cast<std::uint64_t>(value)) * 0x100000001b3;
+    return hash;
+  }
+
+ private:
+  [[noreturn]] static void unavailable(const std::string& what) { throw Error(ErrorKind::unavailable, what); }
+
+  static std::vector<float> floats(const Tensor& values) {
+    std::vector<float> result;
+    for (const double value : values) result.push_back(static_cast<float>(value));
+    return result;
+  }
+
+  template <typename Visit>
+  void each_state(Visit visit) {
+    optimizer_.each_state(visit);
+    for (auto* group : {&running_means_, &running_variances_})
+      for (Tensor& tensor : *group)
+        for (double& value : tensor) visit(value);
+  }
+
+  // He et al. 2015: weights of conv2d and linear are normal with variance 2 / (inputs of an output); scales
+  // are 1, biases 0.
+  void make_parameters() {
+    std::int64_t offset = 0;
+    offsets_.resize(model_.parameters.size());
+    for (std::size_t p = model_.parameters.size(); p-- > 0;) {
+      offsets_[p] = offset;
+      offset += model_.parameters[p].elements;
+    }
+    gradients_.assign(at(offset * bytes_of(options_.gradients)), std::byte{0});
+    for (std::size_t p = 0; p < model_.parameters.size(); ++p) {
+      const Parameter& parameter = model_.parameters[p];
+      const Layer& layer = model_.layers[at(parameter.layer)];
+      const bool is_scale = layer.kind == LayerKind::batch_norm && static_cast<int>(p) == layer.parameters[0];
+      Tensor weights(at(parameter.elements), is_scale ? 1.0 : 0.0);
+      if (parameter.shape.size() > 1) {
+        RandomStream stream(options_.seed, {p});
+        const double inputs = static_cast<double>(parameter.elements / parameter.shape[0]);
+        for (double& value : weights) value = stream.normal() * std::sqrt(2 / inputs);
+      }
+      weights_.push_back(std::move(weights));
+    }
+    optimizer_.begin(weights_);
+  }
+
+  void make_activations() {
+    const std::size_t count = model_.layers.size();
+    shapes_.resize(count);
+    outputs_.resize(count);
+    gradients_of_outputs_.resize(count);
+    statistics_.resize(count);
+    running_means_.resize(count);
+    running_variances_.resize(count);
+    choices_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Layer& layer = model_.layers[i];
+      shapes_[i] = image_shape(batch_, layer.output);
+      outputs_[i].assign(at(shapes_[i].elements()), 0.0);
+      gradients_of_outputs_[i] = outputs_[i];
+      if (layer.kind == LayerKind::batch_norm) {
+        running_means_[i].assign(at(shapes_[i].channels), 0.0);
+        running_variances_[i].assign(at(shapes_[i].channels), 1.0);
+      }
+    }
+    labels_.assign(at(batch_), 0);
+  }
+
+  void make_items() {
+    const int count = static_cast<int>(model_.layers.size());
+    for (int i = 1; i < count; ++i) forward_.push_back({i, Pass::forward});
+    for (int i = count - 1; i >= 1; --i) {
+      const Layer& layer = model_.layers[at(i)];
+      if (!layer.parameters.empty()) backward_.push_back({i, Pass::backward_weights});
+      if (std::any_of(layer.inputs.begin(), layer.inputs.end(), [](int input) { return input != 0; }))
+        backward_.push_back({i, Pass::backward_data});
+    }
+  }
+
+  void make_report() {
+    std::int64_t activations = 0;
+    for (const Tensor& output : outputs_)
+      activations += 2 * static_cast<std::int64_t>(output.size() * sizeof(double));
+    report_.parameter_bytes = model_.parameter_count() * static_cast<std::int64_t>(sizeof(double));
+    report_.gradient_bytes = static_cast<std::int64_t>(gradients_.size());
+    std::int64_t state = 0;
+    optimizer_.each_state([&state](double&) { state += static_cast<std::int64_t>(sizeof(double)); });
+    report_.optimizer_bytes = state;
+    report_.activation_bytes = activations;
+  }
+
+  const Tensor& weight(const Layer& layer) const { return weights_[at(layer.parameters[0])]; }
+  const Tensor& bias(const Layer& layer) const {
+    static const Tensor none;
+    return layer.parameters.size() > 1 ? weights_[at(layer.parameters[1])] : none;
+  }
+
+  void forward(int index, const Layer& layer) {
+    const std::size_t i = at(index), from = at(layer.inputs[0]);
+    const Tensor& x = outputs_[from];
+    Tensor& y = outputs_[i];
+    switch (layer.kind) {
+      case LayerKind::conv2d:
+        return conv2d_forward(shapes_[from], shapes_[i], layer.window, x, weight(layer), bias(layer), y);
+      case LayerKind::batch_norm:
+        return batch_norm_forward(shapes_[i], layer.epsilon, layer.momentum, x, weight(layer), bias(layer), y,
+                                  statistics_[i], running_means_[i], running_variances_[i]);
+      case LayerKind::relu:
+        std::transform(x.begin(), x.end(), y.begin(), [](double value) { return std::max(value, 0.0); });
+        return;
+      case LayerKind::max_pool:
+        return max_pool_forward(shapes_[from], shapes_[i], layer.window, x, y, choices_[i]);
+      case LayerKind::avg_pool:
+        return avg_pool_forward(shapes_[from], shapes_[i], layer.window, x, y);
+      case LayerKind::global_pool:
+        return avg_pool_forward(shapes_[from], shapes_[i], whole(shapes_[from]), x, y);
+      case LayerKind::linear:
+        return linear_forward(batch_, shapes_[from].channels, shapes_[i].channels, x, weight(layer),
+                              bias(layer), y);
+      case LayerKind::add:
+        std::fill(y.begin(), y.end(), 0.0);
+        for (const int input : layer.inputs)
+          for (std::size_t e = 0; e < y.size(); ++e) y[e] += outputs_[at(input)][e];
+        return;
+      case LayerKind::flatten:
+        y = x;
+        return;
+      case LayerKind::softmax_cross_entropy:
+        loss_ = softmax_cross_entropy(batch_, model_.classes, x, labels_, logits_gradient_);
+        return;
+      case LayerKind::input:
+      case LayerKind::measured:
+        return;
+    }
+  }
+
+  // A pool's window over the whole image.
+  static Window whole(const ImageShape& shape) {
+    Window window;
+    window.kernel_h = static_cast<int>(shape.height);
+    window.kernel_w = static_cast<int>(shape.width);
+    return window;
+  }
+
+  // Adds the gradient of the layer's inputs. The first item of a backward pass, that of the loss, clears all.
+  void backward_data(int index, const Layer& layer) {
+    const std::size_t i = at(index), from = at(layer.inputs[0]);
+    const Tensor& x = outputs_[from];
+    const Tensor& dy = gradients_of_outputs_[i];
+    Tensor& dx = gradients_of_outputs_[from];
+    switch (layer.kind) {
+      case LayerKind::conv2d:
+        return conv2d_backward_data(shapes_[from], shapes_[i], layer.window, dy, weight(layer), dx);
+      case LayerKind::batch_norm:
+        return batch_norm_backward_data(shapes_[i], x, dy, weight(layer), statistics_[i], dx);
+      case LayerKind::relu:
+        for (std::size_t e = 0; e < dy.size(); ++e) dx[e] += x[e] > 0 ? dy[e] : 0;
+        return;
+      case LayerKind::max_pool:
+        for (std::size_t e = 0; e < dy.size(); ++e) dx[at(choices_[i][e])] += dy[e];
+        return;
+      case LayerKind::avg_pool:
+        return avg_pool_backward(shapes_[from], shapes_[i], layer.window, dy, dx);
+      case LayerKind::global_pool:
+        return avg_pool_backward(shapes_[from], shapes_[i], whole(shapes_[from]), dy, dx);
+      case LayerKind::linear:
+        return linear_backward_data(batch_, shapes_[from].channels, shapes_[i].channels, dy, weight(layer),
+                                    dx);
+      case LayerKind::add:
+        for (const int input : layer.inputs)
+          for (std::size_t e = 0; e < dy.size(); ++e) gradients_of_outputs_[at(input)][e] += dy[e];
+        return;
+      case LayerKind::flatten:
+        for (std::size_t e = 0; e < dy.size(); ++e) dx[e] += dy[e];
+        return;
+      case LayerKind::softmax_cross_entropy:
+        for (Tensor& gradient : gradients_of_outputs_) std::fill(gradient.begin(), gradient.end(), 0.0);
+        dx = logits_gradient_;
+        return;
+      case LayerKind::input:
+      case LayerKind::measured:
+        return;
+    }
+  }
+
+  void backward_weights(int index, const Layer& layer) {
+    const std::size_t i = at(index), from = at(layer.inputs[0]);
+    const Tensor& x = outputs_[from];
+    const Tensor& dy = gradients_of_outputs_[i];
+    Tensor first(weight(layer).size()), second(bias(layer).size());
+    if (layer.kind == LayerKind::conv2d) {
+      conv2d_backward_weights(shapes_[from], shapes_[i], layer.window, x, dy, first, second);
+    } else if (layer.kind == LayerKind::batch_norm) {
+      batch_norm_backward_weights(shapes_[i], x, dy, statistics_[i], first, second);
+    } else {
+      linear_backward_weights(batch_, shapes_[from].channels, shapes_[i].channels, x, dy, first, second);
+    }
+    keep_gradient(layer.parameters[0], first);
+    if (layer.parameters.size() > 1) keep_gradient(layer.parameters[1], second);
+  }
+
+  void keep_gradient(int parameter, const Tensor& values) {
+    for (std::size_t e = 0; e < values.size(); ++e)
+      store(gradients_.data(), offsets_[at(parameter)] + static_cast<std::int64_t>(e), options_.gradients,
+            values[e]);
+  }
+
+  const Model model_;
+  const BuildOptions options_;
+  const std::int64_t batch_;
+  BuildReport report_;
+  std::vector<WorkItem> forward_, backward_;
+  std::vector<Tensor> weights_;
+  std::vector<std::byte> gradients_;  // flat, of type options_.gradients
+  std::vector<std::int64_t> offsets_;
+  ReferenceOptimizer optimizer_;
+  double scale_ = 1;
+  double loss_ = 0;
+  // A layer's:
+  std::vector<ImageShape> shapes_;
+  std::vector<Tensor> outputs_, gradients_of_outputs_;
+  std::vector<BatchStatistics> statistics_;
+  std::vector<Tensor> running_means_, running_variances_;
+  std::vector<std::vector<std::int64_t>> choices_;
+  std::vector<std::int32_t> labels_;
+  Tensor logits_gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> make_program(const Model& model, const BuildOptions& options) {
+  return std::make_unique<ReferenceProgram>(model, options);
+}
+
+}  // namespace foretrain::device::reference
