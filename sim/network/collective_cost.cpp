@@ -15,7 +15,7 @@ namespace {
 
 // Relative 90 % half widths of what is not measured: of NCCL's latencies, of its bandwidths within a node, of
 // the payload that a network carries. Held against published runs in validation.
-constexpr double latency_doubt = 0.5, inside_doubt = 0.12, network_doubt = 0.06;
+constexpr double latency_doubt = 1.0, inside_doubt = 0.12, network_doubt = 0.06;
 
 // What the topology and the profile tell NCCL about one node.
 NcclSystem system_of(const Topology& topology, const Profile* profile) {

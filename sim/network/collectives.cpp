@@ -14,24 +14,35 @@ namespace {
 
 constexpr std::array<const char*, 3> algorithm_names = {"ring", "tree", "direct"};
 
-void add_chain(std::vector<Transfer>& all, const std::vector<int>& ranks, double share) {
+// A chain through the GPUs of a node from the one at `first`, which talks to other nodes.
+void add_chain(std::vector<Transfer>& all, const std::vector<int>& ranks, std::size_t first, double share) {
   for (std::size_t i = 1; i < ranks.size(); ++i) {
-    all.push_back({ranks[i], ranks[i - 1], share});  // reduce towards the head of the node
-    all.push_back({ranks[i - 1], ranks[i], share});  // and the result back
+    const int near = ranks[(first + i - 1) % ranks.size()], far = ranks[(first + i) % ranks.size()];
+    all.push_back({far, near, share});  // reduce towards the head of the node
+    all.push_back({near, far, share});  // and the result back
   }
 }
 
-std::vector<Transfer> tree_transfers(const RankGroup& group) {
+std::size_t first_of_ring(const std::vector<int>& node, int ring, int rings) {
+  return node.size() * static_cast<std::size_t>(ring) / static_cast<std::size_t>(rings);
+}
+
+std::vector<Transfer> tree_transfers(const RankGroup& group, int pairs) {
   std::vector<Transfer> all;
+  const double share = 0.5 / pairs;
   for (const auto& tree : {binary_tree(group.nodes), second_binary_tree(group.nodes)}) {
-    for (int node = 0; node < group.nodes; ++node) {
-      const std::vector<int>& ranks = group.by_node[static_cast<std::size_t>(node)];
-      add_chain(all, ranks, 0.5);
-      const int parent = tree[static_cast<std::size_t>(node)].parent;
-      if (parent < 0) continue;
-      const int head = group.by_node[static_cast<std::size_t>(parent)].front();
-      all.push_back({ranks.front(), head, 0.5});
-      all.push_back({head, ranks.front(), 0.5});
+    for (int pair = 0; pair < pairs; ++pair) {
+      for (int node = 0; node < group.nodes; ++node) {
+        const std::vector<int>& ranks = group.by_node[static_cast<std::size_t>(node)];
+        const std::size_t first = first_of_ring(ranks, pair, pairs);
+        add_chain(all, ranks, first, share);
+        const int parent = tree[static_cast<std::size_t>(node)].parent;
+        if (parent < 0) continue;
+        const std::vector<int>& above = group.by_node[static_cast<std::size_t>(parent)];
+        const int head = above[first_of_ring(above, pair, pairs)];
+        all.push_back({ranks[first], head, share});
+        all.push_back({head, ranks[first], share});
+      }
     }
   }
   return all;
@@ -115,7 +126,7 @@ std::vector<int> ring_order(const RankGroup& group, int ring, int rings) {
   std::vector<int> order;
   order.reserve(static_cast<std::size_t>(group.ranks));
   for (const std::vector<int>& node : group.by_node) {
-    const std::size_t first = node.size() * static_cast<std::size_t>(ring) / static_cast<std::size_t>(rings);
+    const std::size_t first = first_of_ring(node, ring, rings);
     for (std::size_t i = 0; i < node.size(); ++i) order.push_back(node[(first + i) % node.size()]);
   }
   return order;
@@ -129,7 +140,7 @@ std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorit
   const int n = group.ranks;
   std::vector<Transfer> all;
   if (n < 2) return all;
-  if (algorithm == CollectiveAlgorithm::tree) return tree_transfers(group);
+  if (algorithm == CollectiveAlgorithm::tree) return tree_transfers(group, rings);
   if (kind == CollectiveKind::all_to_all) {
     all.reserve(static_cast<std::size_t>(n) * static_cast<std::size_t>(n - 1));
     for (int from = 0; from < n; ++from) {

@@ -37,8 +37,16 @@ MeasuredCurve::Point point_of(const CollectiveEntry& entry) {
   return point;
 }
 
-bool same_choice(const MeasuredCurve::Point& a, const MeasuredCurve::Point& b) {
-  return a.algorithm == b.algorithm && a.protocol == b.protocol;
+// The line through two points at a size; a time does not fall with the size.
+double line(const MeasuredCurve::Point& a, const MeasuredCurve::Point& b, double bytes) {
+  const double slope = std::max(0.0, (b.seconds - a.seconds) / (b.bytes - a.bytes));
+  const MeasuredCurve::Point& near = std::abs(bytes - a.bytes) < std::abs(bytes - b.bytes) ? a : b;
+  const double time = near.seconds + slope * (bytes - near.bytes);
+  return time > 0 ? time : near.seconds;
+}
+
+MeasuredCurve::Reading reading(const MeasuredCurve::Point& point, double seconds, double uncertainty) {
+  return {seconds, uncertainty, point.algorithm, point.protocol};
 }
 
 }  // namespace
@@ -68,44 +76,55 @@ MeasuredCurve::MeasuredCurve(const std::vector<const CollectiveEntry*>& entries)
   }
 }
 
-double MeasuredCurve::line(std::size_t first, std::size_t second, double bytes) const {
-  const Point& a = points_[first];
-  const Point& b = points_[second];
-  const double slope = std::max(0.0, (b.seconds - a.seconds) / (b.bytes - a.bytes));
-  const Point& near = std::abs(bytes - a.bytes) < std::abs(bytes - b.bytes) ? a : b;
-  const double time = near.seconds + slope * (bytes - near.bytes);
-  return time > 0 ? time : near.seconds;
+MeasuredCurve::Reading MeasuredCurve::between(const std::vector<Point>& points, std::size_t upper,
+                                              double bytes) const {
+  const Point& a = points[upper - 1];
+  const Point& b = points[upper];
+  const double chord = a.seconds + (bytes - a.bytes) / (b.bytes - a.bytes) * (b.seconds - a.seconds);
+  const Point& nearest = bytes / a.bytes < b.bytes / bytes ? a : b;
+  double floor = std::min(a.seconds, chord);
+  if (upper >= 2) floor = std::max(floor, line(points[upper - 2], a, bytes));
+  if (upper + 1 < points.size()) floor = std::max(floor, line(b, points[upper + 1], bytes));
+  const double spread = std::max(a.relative_uncertainty, b.relative_uncertainty);
+  const bool has_neighbours = upper >= 2 || upper + 1 < points.size();
+  if (!has_neighbours || floor > chord)
+    return reading(nearest, chord, spread + 0.01 * std::log2(b.bytes / a.bytes));
+  // Bends are sharp more often than not: nearer to the floor than to the chord.
+  const double time = 0.7 * floor + 0.3 * chord;
+  return reading(nearest, time, spread + (chord - floor) / 2 / time);
 }
 
 MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice) const {
-  const auto above = std::lower_bound(points_.begin(), points_.end(), bytes,
-                                      [](const Point& point, double size) { return point.bytes < size; });
-  const auto upper = std::min(static_cast<std::size_t>(above - points_.begin()), points_.size() - 1);
-  auto reading = [](const Point& point, double seconds, double uncertainty) {
-    return Reading{seconds, uncertainty, point.algorithm, point.protocol};
+  const auto above = [bytes](const std::vector<Point>& points) {
+    const auto at = std::lower_bound(points.begin(), points.end(), bytes,
+                                     [](const Point& point, double size) { return point.bytes < size; });
+    return static_cast<std::size_t>(at - points.begin());
   };
+  const std::size_t upper = std::min(above(points_), points_.size() - 1);
   const Point& b = points_[upper];
   if (b.bytes == bytes || upper == 0) return reading(b, b.seconds, b.relative_uncertainty);
-  const Point& a = points_[upper - 1];
-  const double weight = (bytes - a.bytes) / (b.bytes - a.bytes);
-  const double between = a.seconds + weight * (b.seconds - a.seconds);
-  // What a straight line between two sizes may miss: measured curves bend most where they are sparse.
-  const double gap = 0.01 * std::log2(b.bytes / a.bytes);
-  const double spread = std::max(a.relative_uncertainty, b.relative_uncertainty) + gap;
-  const Point& nearest = bytes / a.bytes < b.bytes / bytes ? a : b;
-  if (same_choice(a, b)) return reading(nearest, between, spread);
 
-  const bool has_left = upper >= 2 && same_choice(points_[upper - 2], a);
-  const bool has_right = upper + 1 < points_.size() && same_choice(points_[upper + 1], b);
-  const double from_left = has_left ? line(upper - 2, upper - 1, bytes) : between;
-  const double from_right = has_right ? line(upper, upper + 1, bytes) : between;
-  const std::string picked = choice ? choice(bytes) : std::string();
-  bool left = from_left <= from_right;
-  if (picked == choice_label(a.algorithm, a.protocol)) left = true;
-  if (picked == choice_label(b.algorithm, b.protocol)) left = false;
-  const double time = left ? from_left : from_right;
-  const double doubt = std::abs(from_left - from_right) / (2 * time);
-  return reading(left ? a : b, time, spread + doubt);
+  std::vector<Point> alike;
+  const std::string asked = choice ? choice(bytes) : std::string();
+  for (const Point& point : points_) {
+    const bool is_known = !point.algorithm.empty() && !point.protocol.empty();
+    const std::string label = is_known ? choice_label(point.algorithm, point.protocol)
+                              : choice ? choice(point.bytes)
+                                       : std::string();
+    if (label == asked) alike.push_back(point);
+  }
+  const std::size_t next = above(alike);
+  if (next > 0 && next < alike.size()) return between(alike, next, bytes);
+  Reading any = between(points_, upper, bytes);
+  if (alike.size() < 2) {
+    any.relative_uncertainty += std::abs(b.seconds - points_[upper - 1].seconds) / 4 / any.seconds;
+    return any;
+  }
+  const Point& first = next == 0 ? alike[0] : alike[alike.size() - 2];
+  const Point& second = next == 0 ? alike[1] : alike[alike.size() - 1];
+  const double time = line(first, second, bytes);
+  return reading(next == 0 ? first : second, time,
+                 b.relative_uncertainty + std::abs(time - any.seconds) / 2 / time);
 }
 
 }  // namespace foretrain

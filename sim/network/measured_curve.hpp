@@ -32,14 +32,17 @@ class MeasuredCurve {
   double largest() const { return points_.back().bytes; }
   bool contains(double bytes) const { return !empty() && bytes >= smallest() && bytes <= largest(); }
 
-  // Time at a size within the range. Between two points of one algorithm and protocol: linear in the size,
-  // which is exact for latency + bytes / bandwidth. Between points of different ones: the line through the
-  // two nearest points of the one that `choice` names ("RING LL"), or the lower of both lines.
+  // Time at a size within the range, between the nearest points on either side that were carried out as
+  // `choice` says for this size ("RING LL"); points whose choice was not recorded are taken as `choice` has
+  // them. The time is convex in the size (latency + bytes / bandwidth, or the larger of two such lines): it
+  // lies below the chord of the two points and above the lines through their neighbours. With points on one
+  // side only: the line through the two nearest. Without any: between the nearest of whatever choice, with
+  // the doubt of that.
   using Choice = std::function<std::string(double bytes)>;
   Reading at(double bytes, const Choice& choice) const;
 
  private:
-  double line(std::size_t first, std::size_t second, double bytes) const;
+  Reading between(const std::vector<Point>& points, std::size_t upper, double bytes) const;
   std::vector<Point> points_;  // by size
 };
 
