@@ -1,0 +1,89 @@
+// The cost of one data-parallel step in the engine: as a function of the number of ranks, with all ranks
+// alike and with every rank's compute time its own.
+#include <benchmark/benchmark.h>
+
+#include "sim/base/random.hpp"
+#include "sim/training/replay.hpp"
+
+using namespace foretrain;
+
+namespace {
+
+// As ResNet-50 in bf16: 110 kernels forward, 160 backward, 5 buckets.
+StepGraph resnet_like(int ranks) {
+  StepGraph graph;
+  RankProgram program;
+  std::vector<int> collectives;
+  auto kernel = [&](Phase phase, double us) {
+    Operation op;
+    op.phase = phase;
+    op.host = Time::microseconds(6);
+    op.device = Time::microseconds(us);
+    program.operations.push_back(op);
+    return static_cast<int>(program.operations.size()) - 1;
+  };
+  for (int i = 0; i < 110; ++i) kernel(Phase::forward, 60);
+  for (int i = 0; i < 160; ++i) {
+    const int last = kernel(Phase::backward, 80);
+    if (i % 32 == 31) {
+      Operation op;
+      op.phase = Phase::communication;
+      op.stream = StreamId::communication;
+      op.after = {last};
+      op.group = 0;
+      op.bytes = Bytes(20'000'000);
+      collectives.push_back(static_cast<int>(program.operations.size()));
+      program.operations.push_back(op);
+    }
+  }
+  const int update = kernel(Phase::optimizer, 100);
+  program.operations[static_cast<std::size_t>(update)].after = collectives;
+  graph.programs.push_back(program);
+  graph.program_of_rank.assign(static_cast<std::size_t>(ranks), 0);
+  ProcessGroup world{"data", {}};
+  for (int r = 0; r < ranks; ++r) world.ranks.push_back(r);
+  graph.groups.push_back(world);
+  return graph;
+}
+
+CollectiveTimer timer() {
+  return [](const ProcessGroup&, const Operation&) {
+    return CollectiveTiming{Time::microseconds(4000), 1.05, 1.1};
+  };
+}
+
+void all_alike(benchmark::State& state) {
+  const StepGraph graph = resnet_like(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    ReplayInput input = symmetric_replay(graph);
+    input.timer = timer();
+    benchmark::DoNotOptimize(replay(input).step);
+  }
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(all_alike)->RangeMultiplier(8)->Range(64, 65536)->Unit(benchmark::kMillisecond)->Complexity();
+
+void every_rank_distinct(benchmark::State& state) {
+  const StepGraph graph = resnet_like(static_cast<int>(state.range(0)));
+  RandomStream random(1);
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    ReplayInput input = plain_replay(graph);
+    input.timer = timer();
+    for (RankClass& rank : input.classes) {
+      rank.compute_factor = 1 + 0.01 * random.uniform() + (random.uniform() < 0.01 ? 0.3 : 0);
+    }
+    const ReplayResult result = replay(input);
+    events += result.events;
+    benchmark::DoNotOptimize(result.step);
+  }
+  state.counters["events/s"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(every_rank_distinct)
+    ->RangeMultiplier(4)
+    ->Range(64, 4096)
+    ->Unit(benchmark::kMillisecond)
+    ->Complexity();
+
+}  // namespace
