@@ -1,7 +1,7 @@
 // Two archives over one description of a struct, so that what is written and what is read cannot drift apart:
 //   template <typename Archive> void describe(Archive& a, Entry& e) { a.required("batch", e.batch); ... }
-// JsonWriter leaves out members that have their default; JsonReader is strict: unknown, missing and mistyped
-// members are findings with a JSON pointer.
+// ArchiveWriter leaves out members that have their default; ArchiveReader is strict: unknown, missing and
+// mistyped members are findings with a JSON pointer.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace foretrain {
 template <typename T>
 concept JsonScalar = std::is_arithmetic_v<T> || std::is_same_v<T, std::string>;
 
-class JsonWriter {
+class ArchiveWriter {
  public:
   using Json = nlohmann::ordered_json;
 
@@ -77,7 +77,7 @@ class JsonWriter {
   static Json make_object(std::map<std::string, std::string>& members) { return members; }
   template <typename T>
   static Json make_object(T& value) {
-    JsonWriter inner;
+    ArchiveWriter inner;
     describe(inner, value);
     return std::move(inner.out_);
   }
@@ -85,11 +85,11 @@ class JsonWriter {
   Json out_ = Json::object();
 };
 
-class JsonReader {
+class ArchiveReader {
  public:
   using Json = nlohmann::json;
 
-  JsonReader(const Json& at, const std::string& file, Diagnostics& diagnostics)
+  ArchiveReader(const Json& at, const std::string& file, Diagnostics& diagnostics)
       : at_(at), file_(file), diagnostics_(diagnostics) {}
 
   template <typename T>
@@ -108,7 +108,7 @@ class JsonReader {
   void element(T& value) {
     if (!at_.is_array()) return;
     if (index_ < at_.size()) {
-      JsonReader(at_[index_], file_, diagnostics_, this, nullptr, index_).read(value);
+      ArchiveReader(at_[index_], file_, diagnostics_, this, nullptr, index_).read(value);
     } else {
       report(fmt::format("has {} elements, too few", at_.size()));
     }
@@ -141,7 +141,7 @@ class JsonReader {
         return mistyped(fmt::format("a list of {}", std::extent_v<T>));
       }
       for (std::size_t i = 0; i < std::extent_v<T>; ++i) {
-        JsonReader(at_[i], file_, diagnostics_, this, nullptr, i).read(value[i]);
+        ArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(value[i]);
       }
     } else {
       read_object(value);
@@ -160,8 +160,8 @@ class JsonReader {
   }
 
  private:
-  JsonReader(const Json& at, const std::string& file, Diagnostics& diagnostics, const JsonReader* parent,
-             const char* name, std::size_t place)
+  ArchiveReader(const Json& at, const std::string& file, Diagnostics& diagnostics,
+                const ArchiveReader* parent, const char* name, std::size_t place)
       : at_(at), file_(file), diagnostics_(diagnostics), parent_(parent), name_(name), place_(place) {}
 
   template <typename T>
@@ -169,7 +169,7 @@ class JsonReader {
     const auto found = at_.find(name);
     if (found == at_.end()) return false;
     ++known_;
-    JsonReader(*found, file_, diagnostics_, this, name, 0).read(value);
+    ArchiveReader(*found, file_, diagnostics_, this, name, 0).read(value);
     return true;
   }
 
@@ -206,13 +206,13 @@ class JsonReader {
     if (!at_.is_array()) return mistyped("a list");
     items.resize(at_.size());
     for (std::size_t i = 0; i < items.size(); ++i) {
-      JsonReader(at_[i], file_, diagnostics_, this, nullptr, i).read(items[i]);
+      ArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(items[i]);
     }
   }
   void read_object(std::map<std::string, std::string>& members) {
     if (!at_.is_object()) return mistyped("an object");
     for (const auto& [key, value] : at_.items()) {
-      JsonReader(value, file_, diagnostics_, this, key.c_str(), 0).read(members[key]);
+      ArchiveReader(value, file_, diagnostics_, this, key.c_str(), 0).read(members[key]);
     }
   }
   template <typename T>
@@ -268,7 +268,7 @@ class JsonReader {
   const Json& at_;
   const std::string& file_;
   Diagnostics& diagnostics_;
-  const JsonReader* parent_ = nullptr;
+  const ArchiveReader* parent_ = nullptr;
   const char* name_ = nullptr;
   std::size_t place_ = 0;
   std::size_t errors_before_ = diagnostics_.error_count();

@@ -220,7 +220,7 @@ std::string reason_of(const nlohmann::json::exception& error) {
 
 std::string profile_to_json(const Profile& profile) {
   Profile copy = profile;  // the archives take what they describe by reference
-  const auto whole = JsonWriter::make(copy);
+  const auto whole = ArchiveWriter::make(copy);
   std::string text = "{";
   const char* separator = "\n";
   for (const auto& [key, value] : whole.items()) {
@@ -263,7 +263,7 @@ std::optional<Profile> parse_profile(std::string_view json, const std::string& f
   }
   Profile profile;
   Diagnostics inner;
-  JsonReader(root, file, inner).read(profile);
+  ArchiveReader(root, file, inner).read(profile);
   diagnostics.merge(inner);
   if (!inner.ok()) return std::nullopt;
   return profile;
