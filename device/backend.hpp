@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/network/collective_kind.hpp"
 #include "sim/training/model.hpp"
 #include "sim/training/profile.hpp"
@@ -93,6 +95,17 @@ class Program {
   virtual Buffer gradients() = 0;
   virtual std::int64_t gradient_offset(int parameter) const = 0;  // in elements
 
+  // The flat buffer of the weights that the optimizer updates, laid out as gradients() in elements of
+  // weight_type(). Who writes to it from outside (a broadcast, a checkpoint) enqueues weights_changed()
+  // before the next use.
+  virtual Buffer weights() { throw Error(ErrorKind::unavailable, "this backend lends out no weights"); }
+  virtual ElementType weight_type() const { return ElementType::fp32; }
+  virtual void weights_changed() {}
+  // From now on backward_weights adds to the gradients (true) or sets them (false, as at first).
+  virtual void accumulate_gradients(bool adds) {
+    if (adds) throw Error(ErrorKind::unavailable, "this backend does not accumulate gradients");
+  }
+
   // Input of the next step: images as fp32 NCHW, batch x channels x height x width, and class indices.
   // from_host copies on the copy stream from pinned memory and makes compute wait for it.
   virtual void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) = 0;
@@ -160,6 +173,13 @@ class Worker {
 
   virtual Buffer allocate(std::int64_t bytes) = 0;  // freed with the worker or by release
   virtual void release(Buffer buffer) = 0;
+  // Between host and device; the device is idle before and after. As given: a buffer in host memory.
+  virtual void write(Buffer to, std::span<const std::byte> from) {
+    if (!from.empty()) std::memcpy(to.data, from.data(), from.size());
+  }
+  virtual void read(Buffer from, std::span<std::byte> to) {
+    if (!to.empty()) std::memcpy(to.data(), from.data, to.size());
+  }
   virtual std::int64_t peak_bytes() const = 0;  // of this worker's allocations since reset_peak
   virtual void reset_peak() = 0;
 };

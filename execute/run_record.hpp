@@ -17,7 +17,7 @@ namespace foretrain {
 struct BucketTiming {
   std::int64_t bytes = 0;
   std::string collective;     // "all_reduce", "reduce", "broadcast"
-  std::vector<double> ready;  // seconds after the step began, by step: all gradients of the bucket complete
+  std::vector<double> ready;  // seconds after the step began: all gradients of the bucket complete
   std::vector<double> finished;
 };
 
@@ -27,6 +27,7 @@ struct RankRecord {
   std::string host, gpu;
   std::vector<double> step;       // device clock, end of step to end of step
   std::vector<double> step_host;  // host clock
+  // Of every RunRecord::phase_every-th counted step, beginning with the first; so are the buckets' times.
   std::vector<double> forward, backward, exposed_communication, optimizer;
   std::vector<BucketTiming> buckets;
   std::vector<double> warmup;  // steps before those that count
@@ -93,6 +94,7 @@ struct RunRecord {
   std::string network;   // "nvlink", "ethernet 10 Gbit/s tcp"
   double line_rate = 0;  // bytes per second and direction, 0 within a node
   int warmup_steps = 0;
+  int phase_every = 1;         // phases and buckets are timed on every k-th counted step
   std::string profile_digest;  // SHA-256 of the profile's file
   std::vector<std::string> profile_names;
   std::optional<PredictionBefore> prediction;

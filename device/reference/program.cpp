@@ -67,6 +67,7 @@ class ReferenceProgram : public Program {
             scale_ * load(gradients_.data(), offsets_[p] + static_cast<std::int64_t>(i), options_.gradients);
       optimizer_.update(p, gradient, weights_[p]);
     }
+    fill_flat();
   }
   int update_launches() const override { return 1; }
   void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
@@ -74,6 +75,16 @@ class ReferenceProgram : public Program {
 
   Buffer gradients() override { return {gradients_.data(), static_cast<std::int64_t>(gradients_.size())}; }
   std::int64_t gradient_offset(int parameter) const override { return offsets_.at(at(parameter)); }
+
+  Buffer weights() override {
+    return {flat_.data(), static_cast<std::int64_t>(flat_.size() * sizeof(double))};
+  }
+  ElementType weight_type() const override { return ElementType::fp64; }
+  void weights_changed() override {
+    for (std::size_t p = 0; p < weights_.size(); ++p)
+      std::copy_n(flat_.begin() + offsets_[p], weights_[p].size(), weights_[p].begin());
+  }
+  void accumulate_gradients(bool adds) override { adds_ = adds; }
 
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override {
     Tensor& input = outputs_[0];
@@ -115,6 +126,7 @@ class ReferenceProgram : public Program {
                                           std::to_string(weights.size()) + " elements, not " +
                                           std::to_string(values.size()));
     std::copy(values.begin(), values.end(), weights.begin());
+    fill_flat();
   }
 
   std::vector<std::byte> save_state() override {
@@ -188,6 +200,14 @@ class ReferenceProgram : public Program {
       weights_.push_back(std::move(weights));
     }
     optimizer_.begin(weights_);
+    flat_.resize(at(offset));
+    fill_flat();
+  }
+
+  // The layers read weights_; what others see lies in flat_.
+  void fill_flat() {
+    for (std::size_t p = 0; p < weights_.size(); ++p)
+      std::copy(weights_[p].begin(), weights_[p].end(), flat_.begin() + offsets_[p]);
   }
 
   void make_activations() {
@@ -346,9 +366,11 @@ class ReferenceProgram : public Program {
   }
 
   void keep_gradient(int parameter, const Tensor& values) {
-    for (std::size_t e = 0; e < values.size(); ++e)
-      store(gradients_.data(), offsets_[at(parameter)] + static_cast<std::int64_t>(e), options_.gradients,
-            values[e]);
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      const std::int64_t index = offsets_[at(parameter)] + static_cast<std::int64_t>(e);
+      const double before = adds_ ? load(gradients_.data(), index, options_.gradients) : 0;
+      store(gradients_.data(), index, options_.gradients, before + values[e]);
+    }
   }
 
   const Model model_;
@@ -357,6 +379,8 @@ class ReferenceProgram : public Program {
   BuildReport report_;
   std::vector<WorkItem> forward_, backward_;
   std::vector<Tensor> weights_;
+  Tensor flat_;  // the same weights in reverse registration order
+  bool adds_ = false;
   std::vector<std::byte> gradients_;  // flat, of type options_.gradients
   std::vector<std::int64_t> offsets_;
   ReferenceOptimizer optimizer_;

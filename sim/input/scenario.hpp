@@ -25,6 +25,8 @@ struct Strategy {
   Bytes bucket = Bytes(25 << 20);
   Bytes first_bucket = Bytes(1 << 20);
   Precision gradients = Precision::fp32;
+  int servers = 1;       // parameter_server: ranks among which the buckets are dealt out
+  int accumulation = 1;  // micro-batches of a step
 };
 
 struct Checkpoint {

@@ -1,0 +1,100 @@
+#include "execute/bucket_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foretrain {
+namespace {
+
+std::int64_t bytes_of(device::ElementType type) {
+  switch (type) {
+    case device::ElementType::fp32:
+      return 4;
+    case device::ElementType::fp64:
+      return 8;
+    case device::ElementType::bf16:
+    case device::ElementType::fp16:
+      break;
+  }
+  return 2;
+}
+
+// For every parameter the item of the backward pass that completes its gradient.
+std::vector<std::size_t> completing_items(const Model& model, const device::Program& program) {
+  constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> completing(model.parameters.size(), none);
+  const auto items = program.backward_items();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].pass != Pass::backward_weights) continue;
+    for (int p : model.layers.at(static_cast<std::size_t>(items[i].layer)).parameters) {
+      completing.at(static_cast<std::size_t>(p)) = i;
+    }
+  }
+  for (std::size_t p = 0; p < completing.size(); ++p) {
+    if (completing[p] != none) continue;
+    throw Error(ErrorKind::failure, fmt::format("nothing in the backward pass makes the gradient of '{}'",
+                                                model.parameters[p].name));
+  }
+  return completing;
+}
+
+device::Buffer part(device::Buffer whole, std::int64_t first, std::int64_t last, std::int64_t width) {
+  if (first < 0 || last * width > whole.bytes) {
+    throw Error(ErrorKind::failure, "a bucket does not lie within the flat buffer");
+  }
+  return {static_cast<std::byte*>(whole.data) + first * width, (last - first) * width};
+}
+
+}  // namespace
+
+device::ElementType element_of(Precision gradients) {
+  switch (gradients) {
+    case Precision::bf16:
+      return device::ElementType::bf16;
+    case Precision::fp16:
+      return device::ElementType::fp16;
+    case Precision::fp32:
+    case Precision::tf32:
+      break;
+  }
+  return device::ElementType::fp32;
+}
+
+std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& strategy, int workers,
+                                        device::Program& program) {
+  std::vector<PlannedBucket> plan;
+  if (strategy.kind == StrategyKind::independent || workers == 1) return plan;
+  const std::vector<std::size_t> completing = completing_items(model, program);
+  const std::int64_t width = bytes_of(element_of(strategy.gradients));
+  const bool moves_weights = strategy.kind == StrategyKind::parameter_server;
+  const int servers = std::clamp(strategy.servers, 1, workers);
+  std::size_t latest = 0;
+  std::int64_t end_before = 0;
+  for (Bucket& bucket : ddp_buckets(model, strategy.first_bucket, strategy.bucket, strategy.gradients)) {
+    PlannedBucket planned;
+    std::int64_t first = program.gradient_offset(bucket.parameters.front()), last = first;
+    for (int p : bucket.parameters) {
+      const std::int64_t offset = program.gradient_offset(p);
+      if (offset < last) {
+        throw Error(ErrorKind::failure,
+                    "parameters do not lie in reverse registration order: buckets are not contiguous");
+      }
+      last = offset + model.parameters[static_cast<std::size_t>(p)].elements;
+      latest = std::max(latest, completing[static_cast<std::size_t>(p)]);
+    }
+    if (first < end_before) throw Error(ErrorKind::failure, "buckets overlap in the flat gradient buffer");
+    end_before = last;
+    planned.gradients = part(program.gradients(), first, last, width);
+    if (moves_weights) {
+      planned.weights = part(program.weights(), first, last, bytes_of(program.weight_type()));
+    }
+    planned.ready = latest;
+    planned.server = static_cast<int>(plan.size()) % servers;
+    planned.bucket = std::move(bucket);
+    plan.push_back(std::move(planned));
+  }
+  return plan;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,200 @@
+#include "execute/rank_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "execute/rank_record_bytes.hpp"
+#include "execute/step_meter.hpp"
+
+namespace foretrain {
+namespace {
+
+constexpr int default_step_count = 100, least_steps = 12;
+constexpr double default_seconds = 20;
+
+device::BuildOptions build_options(const Scenario& scenario, const RankOptions& options) {
+  if (scenario.batch_per_worker % scenario.strategy.accumulation != 0) {
+    throw Error(ErrorKind::input,
+                fmt::format("a batch of {} per worker cannot be split into {} micro-batches",
+                            scenario.batch_per_worker, scenario.strategy.accumulation));
+  }
+  device::BuildOptions build;
+  build.batch = scenario.batch_per_worker / scenario.strategy.accumulation;
+  build.precision = scenario.precision;
+  build.gradients = element_of(scenario.strategy.gradients);
+  build.optimizer = scenario.optimizer;
+  build.deterministic = scenario.execution.deterministic;
+  build.seed = options.seed;
+  build.plan_candidates = options.plan_candidates;
+  return build;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class RankRun {
+ public:
+  RankRun(const RankOptions& options, const RankPlace& place, device::Worker& worker, Trainer& trainer,
+          RunControl& control, RankRecord& record)
+      : options_(options),
+        place_(place),
+        trainer_(trainer),
+        control_(control),
+        record_(record),
+        meter_(
+            worker, trainer, [&control] { control.check(); },
+            [this](const StepTiming& timing) { keep(timing); }) {}
+
+  // Uncounted steps. False where the run was stopped.
+  bool warm_up(int steps) {
+    meter_.restart();
+    counts_ = false;
+    return issue(steps);
+  }
+  void drain() { meter_.drain(); }
+
+  // Counted ones, after one more that fills the device's queue again.
+  bool train(int steps) {
+    counts_ = false;
+    meter_.restart();
+    if (!issue(1)) return false;
+    uncounted_left_ = 1;
+    counts_ = true;
+    const bool whole = issue(steps);
+    meter_.drain();
+    return whole;
+  }
+
+ private:
+  bool issue(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      if (!control_.may_issue(step_)) return false;
+      if (options_.before_step) options_.before_step(place_.rank, step_);
+      const bool phases = counts_ && counted_issued_ % options_.phase_every == 0;
+      const StepMarks& marks = meter_.begin_step(phases);
+      trainer_.issue_step(marks);
+      meter_.step_issued();
+      if (counts_) ++counted_issued_;
+      ++step_;
+      control_.progressed(place_.local);
+    }
+    return true;
+  }
+
+  void keep(const StepTiming& timing) {
+    control_.finished_step(place_.local);
+    if (!counts_ || uncounted_left_ > 0) {
+      if (counts_) --uncounted_left_;
+      record_.warmup.push_back(timing.step);
+      return;
+    }
+    record_.step.push_back(timing.step);
+    record_.step_host.push_back(timing.step_host);
+    if (!timing.has_phases) return;
+    record_.forward.push_back(timing.forward);
+    record_.backward.push_back(timing.backward);
+    record_.exposed_communication.push_back(timing.exposed_communication);
+    record_.optimizer.push_back(timing.optimizer);
+    for (std::size_t b = 0; b < record_.buckets.size(); ++b) {
+      record_.buckets[b].ready.push_back(timing.ready[b]);
+      record_.buckets[b].finished.push_back(timing.finished[b]);
+    }
+  }
+
+  const RankOptions& options_;
+  const RankPlace& place_;
+  Trainer& trainer_;
+  RunControl& control_;
+  RankRecord& record_;
+  StepMeter meter_;
+  std::int64_t step_ = 0;
+  int counted_issued_ = 0, uncounted_left_ = 0;
+  bool counts_ = false;
+};
+
+// Ranks that name the same host lie on one node; nodes are numbered in the order of their first rank.
+int find_node(const Scenario& scenario, const RankPlace& place, Exchange& exchange, const std::string& host) {
+  const auto hosts = exchange.all_gather(std::as_bytes(std::span(host)));
+  std::vector<std::vector<std::byte>> nodes;
+  int own = 0;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    auto found = std::find(nodes.begin(), nodes.end(), hosts[rank]);
+    if (found == nodes.end()) found = nodes.insert(nodes.end(), hosts[rank]);
+    if (static_cast<int>(rank) == place.rank) own = static_cast<int>(found - nodes.begin());
+  }
+  const int wanted = scenario.cluster.topology.nodes;
+  if (place.node >= 0) return place.node;
+  if (static_cast<int>(nodes.size()) != wanted) {
+    throw Error(ErrorKind::unavailable,
+                fmt::format("the scenario's cluster has {} nodes, but its {} ranks run on {}", wanted,
+                            place.world, nodes.size()));
+  }
+  return own;
+}
+
+}  // namespace
+
+int default_steps(double step_seconds) {
+  if (!(step_seconds > 0)) return default_step_count;
+  const double fitting = std::ceil(default_seconds / step_seconds);
+  return static_cast<int>(std::clamp(fitting, double{least_steps}, double{default_step_count}));
+}
+
+std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& options, const RankPlace& place,
+                                 device::Worker& worker, device::Communicator* communicator,
+                                 RunControl& control, RankRecord& record) {
+  control.set_stage(place.local, "building the model", false);
+  record.rank = place.rank;
+  worker.reset_peak();
+  const auto program = worker.build(*scenario.model, build_options(scenario, options));
+  Trainer trainer(worker, *program, communicator, *scenario.model, scenario.strategy, place.rank,
+                  place.world);
+  for (const PlannedBucket& planned : trainer.buckets()) {
+    BucketTiming timing;
+    timing.bytes = planned.bucket.bytes.count();
+    timing.collective =
+        name_of(trainer.moves_weights() ? CollectiveKind::reduce : CollectiveKind::all_reduce);
+    record.buckets.push_back(std::move(timing));
+  }
+  record.launches = trainer.launches();
+  // Weights are alike on all ranks, data are not.
+  program->synthesize_input(options.seed + static_cast<std::uint64_t>(place.rank));
+
+  control.set_stage(place.local, "meeting before the first step");
+  Exchange exchange(worker, communicator);
+  record.node = find_node(scenario, place, exchange, record.host);
+  control.set_stage(place.local, "training");
+  RankRun run(options, place, worker, trainer, control, record);
+  // The first step alone, for the loss before training.
+  if (!run.warm_up(1)) return {};
+  run.drain();
+  record.first_loss = program->loss();
+  if (!run.warm_up(std::max(0, options.length.warmup - 1))) return {};
+  run.drain();
+  int steps = options.length.steps.value_or(0);
+  if (!options.length.steps) {
+    const auto second_half = record.warmup.begin() + static_cast<std::ptrdiff_t>(record.warmup.size() / 2);
+    steps = default_steps(exchange.greatest(median({second_half, record.warmup.end()})));
+  } else {
+    exchange.barrier();
+  }
+  const bool whole = run.train(steps);
+  record.last_loss = program->loss();
+  record.checksum = program->checksum();
+  record.peak_bytes = static_cast<double>(worker.peak_bytes());
+  if (!whole) return {};
+  control.set_stage(place.local, "collecting the measurements");
+  std::vector<RankRecord> all;
+  for (const std::vector<std::byte>& bytes : exchange.all_gather(bytes_of(record))) {
+    all.push_back(rank_record_of(bytes));
+  }
+  return all;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,67 @@
+// Runs scenarios one after another on the workers of this process; devices and communicators stay open
+// between them.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "execute/rank_run.hpp"
+#include "execute/rendezvous.hpp"
+
+namespace foretrain {
+
+struct RunCallbacks {
+  const std::atomic<bool>* stop = nullptr;  // the user has had enough: what is finished is kept
+  // Steps finished by the slowest local rank, warm-up included; every few milliseconds.
+  std::function<void(std::int64_t steps)> progress;
+  std::function<void(const std::string&)> give_up;  // does not return: ranks hang beyond recovery
+};
+
+struct RunOptions {
+  RankOptions rank;
+  double time_limit = 30;  // seconds without progress before a run is given up
+};
+
+class RunSession {
+ public:
+  // Several processes of one run each have a session, and run the same scenarios in the same order. Throws
+  // Error (input) where they cannot meet.
+  RunSession(device::Backend& backend, const LaunchEnvironment& launch, const Environment& environment);
+  ~RunSession();
+  RunSession(const RunSession&) = delete;
+  RunSession& operator=(const RunSession&) = delete;
+
+  // Whether this process holds rank 0, which writes the record.
+  bool is_first(const Scenario& scenario) const;
+  // Throws Error (unavailable) where the scenario's cluster is not the one that is there.
+  LocalWorkers local_workers(const Scenario& scenario) const;
+
+  // Trains and fills ranks, machine, parameters and the description of the scenario into `record`, whose
+  // other members stay as they are. Where it throws, or was stopped, `record.complete` is false and `ranks`
+  // holds the finished steps of the local ranks.
+  void run(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
+           RunRecord& record);
+
+ private:
+  struct Local {
+    std::unique_ptr<device::Worker> worker;
+    std::map<int, std::unique_ptr<device::Communicator>> communicators;  // by number of ranks
+  };
+
+  void open_workers(const LocalWorkers& local);
+  void train(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
+             const LocalWorkers& local, RunRecord& record);
+  device::Communicator* communicator_of(Local& own, const LocalWorkers& local, int index,
+                                        const device::CommunicatorId& id);
+
+  device::Backend& backend_;
+  LaunchEnvironment launch_;
+  Rendezvous rendezvous_;
+  std::map<int, Local> locals_;  // by device
+  int meetings_ = 0;
+};
+
+// What a record says of its scenario: model, batch, workers, network, strategy, parameters.
+void describe(const Scenario& scenario, RunRecord& record);
+
+}  // namespace foretrain

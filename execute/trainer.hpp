@@ -1,0 +1,58 @@
+// One rank's optimizer step, enqueued: forward, backward with the buckets' collectives beside it on the
+// communication stream, update.
+//
+// ddp: every bucket is summed over all ranks as soon as it is complete; all ranks update.
+// parameter_server: every bucket is summed on its server (bucket b on rank b mod servers) as soon as it is
+//   complete; after the last sum the servers update, and broadcast their buckets' weights to all.
+// independent: no communication.
+// With accumulation, the gradients of all micro-batches are added up first; buckets leave in the last one.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "execute/bucket_plan.hpp"
+
+namespace foretrain {
+
+// Markers of one step. The step before ends where this one begins.
+struct StepMarks {
+  device::Event end;                                // of the step on the compute stream
+  bool phases = false;                              // the rest of the boundaries are recorded too
+  device::Event forward_end, backward_end, joined;  // joined: all gradients have been exchanged
+  device::Event updated, received;                  // parameter_server: by the servers; weights from them
+  std::vector<device::Event> ready, finished;       // a bucket's gradients complete; its collective ended
+};
+
+class Trainer {
+ public:
+  // The communicator may be null for one worker and for independent workers.
+  Trainer(device::Worker& worker, device::Program& program, device::Communicator* communicator,
+          const Model& model, const Strategy& strategy, int rank, int workers);
+
+  // next_input(micro_batch) is called before each forward pass; may be empty.
+  void issue_step(const StepMarks& marks, const std::function<void(int)>& next_input = {});
+
+  StepMarks make_marks();
+  const std::vector<PlannedBucket>& buckets() const { return buckets_; }
+  // parameter_server with more than one worker: weights are broadcast after the update.
+  bool moves_weights() const { return strategy_.kind == StrategyKind::parameter_server && !buckets_.empty(); }
+  int launches() const;  // of a step: kernels, copies and collectives
+
+ private:
+  void issue_backward(const StepMarks& marks, bool communicates);
+  void issue_bucket(std::size_t index, const StepMarks& marks);
+  void join_communication(const StepMarks& marks);
+  void exchange_weights(const StepMarks& marks);
+  bool is_server() const;
+
+  device::Worker& worker_;
+  device::Program& program_;
+  device::Communicator* communicator_;
+  Strategy strategy_;
+  int rank_, workers_;
+  std::vector<PlannedBucket> buckets_;
+};
+
+}  // namespace foretrain
