@@ -135,7 +135,8 @@ class Communicator {
   // Enqueues on the communication stream. `bytes` is the size as nccl-tests count it: the whole vector of one
   // rank for all_reduce, broadcast and reduce; the gathered or unscattered whole for all_gather and
   // reduce_scatter; all that a rank sends for all_to_all; the message for send_recv (to the next rank, from
-  // the one before). In place where the library allows.
+  // the one before). In place where the library allows; what all_to_all and send_recv receive lies behind
+  // what they send where the buffer has room for both, else where the backend likes.
   virtual void enqueue(CollectiveKind kind, Buffer buffer, std::int64_t bytes, ElementType type,
                        int root = 0) = 0;
   // Throws where the library reports an asynchronous error; names the rank.
@@ -202,6 +203,9 @@ class Backend {
   virtual Clocks clocks(int device) = 0;
   virtual std::unique_ptr<Worker> make_worker(int device) = 0;
   virtual CommunicatorId make_communicator_id() = 0;
+  // Asks the library to log its choice of algorithm for each collective, for Communicator::choice(); before
+  // the first join, and at the cost of host time a collective. No effect where the library keeps no such log.
+  virtual void log_choices() {}
 };
 
 }  // namespace foretrain::device

@@ -1,0 +1,209 @@
+#include "device/cuda/communicator.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "sim/base/error.hpp"
+
+namespace foretrain::device::cuda {
+namespace {
+
+constexpr std::chrono::seconds join_limit{120};
+
+std::string& choice_file() {
+  static std::string file;
+  return file;
+}
+
+ncclDataType_t nccl_type(ElementType type) {
+  switch (type) {
+    case ElementType::fp32:
+      return ncclFloat32;
+    case ElementType::bf16:
+      return ncclBfloat16;
+    case ElementType::fp16:
+      return ncclFloat16;
+    case ElementType::fp64:
+      break;
+  }
+  return ncclFloat64;
+}
+
+std::int64_t element_bytes(ElementType type) {
+  return type == ElementType::fp32 ? 4 : type == ElementType::fp64 ? 8 : 2;
+}
+
+class NcclCommunicator : public Communicator {
+ public:
+  NcclCommunicator(Context& context, const CommunicatorId& id, int rank, int ranks)
+      : context_(context), rank_(rank), ranks_(ranks) {
+    use_device(context.device);
+    ncclUniqueId unique{};
+    if (id.bytes.size() != sizeof unique) throw Error(ErrorKind::input, "no name of an NCCL communicator");
+    std::memcpy(&unique, id.bytes.data(), sizeof unique);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    FORETRAIN_NCCL(ncclCommInitRankConfig(&communicator_, ranks, unique, rank, &config));
+    finish("ncclCommInitRankConfig", join_limit);
+  }
+  ~NcclCommunicator() override {
+    if (!communicator_) return;
+    use_device(context_.device);
+    cudaStreamSynchronize(context_.communication);
+    ncclCommAbort(communicator_);  // all work is done: frees without waiting for the other ranks
+  }
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+
+  void enqueue(CollectiveKind kind, Buffer buffer, std::int64_t bytes, ElementType type, int root) override {
+    use_device(context_.device);
+    const std::int64_t width = element_bytes(type);
+    const std::int64_t count = bytes / width, share = count / ranks_;
+    const bool split = kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_gather ||
+                       kind == CollectiveKind::all_to_all;
+    const bool apart = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
+    if (bytes % width != 0 || (split && count % ranks_ != 0)) {
+      throw Error(ErrorKind::input, "a collective of " + std::to_string(bytes) +
+                                        " bytes cannot be shared by " + std::to_string(ranks_) + " ranks");
+    }
+    if (buffer.bytes < bytes) {
+      throw Error(ErrorKind::input, "a buffer of " + std::to_string(buffer.bytes) +
+                                        " bytes is too small for a collective of " + std::to_string(bytes));
+    }
+    auto* data = static_cast<std::byte*>(buffer.data);
+    std::byte* received = data + bytes;
+    if (apart && buffer.bytes < 2 * bytes) {
+      if (received_.bytes() < bytes) received_ = DeviceMemory(context_.account, bytes);
+      received = received_.data();
+    }
+    std::byte* mine = data + rank_ * share * width;
+    const auto whole = static_cast<std::size_t>(count), part = static_cast<std::size_t>(share);
+    const ncclDataType_t element = nccl_type(type);
+    const cudaStream_t stream = context_.communication;
+    switch (kind) {
+      case CollectiveKind::all_reduce:
+        FORETRAIN_NCCL(ncclAllReduce(data, data, whole, element, ncclSum, communicator_, stream));
+        break;
+      case CollectiveKind::reduce_scatter:
+        FORETRAIN_NCCL(ncclReduceScatter(data, mine, part, element, ncclSum, communicator_, stream));
+        break;
+      case CollectiveKind::all_gather:
+        FORETRAIN_NCCL(ncclAllGather(mine, data, part, element, communicator_, stream));
+        break;
+      case CollectiveKind::broadcast:
+        FORETRAIN_NCCL(ncclBroadcast(data, data, whole, element, root, communicator_, stream));
+        break;
+      case CollectiveKind::reduce:
+        FORETRAIN_NCCL(ncclReduce(data, data, whole, element, ncclSum, root, communicator_, stream));
+        break;
+      case CollectiveKind::all_to_all:
+        all_to_all(data, received, part, share * width, element, stream);
+        break;
+      case CollectiveKind::send_recv:
+        FORETRAIN_NCCL(ncclGroupStart());
+        FORETRAIN_NCCL(ncclSend(data, whole, element, (rank_ + 1) % ranks_, communicator_, stream));
+        FORETRAIN_NCCL(
+            ncclRecv(received, whole, element, (rank_ + ranks_ - 1) % ranks_, communicator_, stream));
+        FORETRAIN_NCCL(ncclGroupEnd());
+        break;
+    }
+    finish("a collective", join_limit);  // of the first ones: connections are made
+  }
+
+  void check() override {
+    ncclResult_t state = ncclSuccess;
+    FORETRAIN_NCCL(ncclCommGetAsyncError(communicator_, &state));
+    if (state != ncclSuccess && state != ncclInProgress)
+      fail(ncclGetErrorString(state), "ncclCommGetAsyncError");
+  }
+
+  void abort() override {
+    if (communicator_) ncclCommAbort(std::exchange(communicator_, nullptr));
+  }
+
+  std::string choice() const override {
+    std::ifstream log(choice_file());
+    std::string line, last;
+    while (std::getline(log, line)) {
+      const std::size_t at = line.find("-> Algo ");
+      if (at != std::string::npos) last = line.substr(at + 8);
+    }
+    return last;
+  }
+
+ private:
+  void all_to_all(const std::byte* from, std::byte* to, std::size_t part, std::int64_t step,
+                  ncclDataType_t element, cudaStream_t stream) {
+    FORETRAIN_NCCL(ncclGroupStart());
+    for (int peer = 0; peer < ranks_; ++peer) {
+      FORETRAIN_NCCL(ncclSend(from + peer * step, part, element, peer, communicator_, stream));
+      FORETRAIN_NCCL(ncclRecv(to + peer * step, part, element, peer, communicator_, stream));
+    }
+    FORETRAIN_NCCL(ncclGroupEnd());
+  }
+
+  [[noreturn]] void fail(const std::string& what, const char* call) const {
+    throw Error(ErrorKind::failure, "NCCL: rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) +
+                                        ": " + what + " in " + call);
+  }
+
+  // A non-blocking call may still be under way when it returns.
+  void finish(const char* call, std::chrono::seconds limit) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (;;) {
+      ncclResult_t state = ncclSuccess;
+      FORETRAIN_NCCL(ncclCommGetAsyncError(communicator_, &state));
+      if (state == ncclSuccess) return;
+      if (state != ncclInProgress) fail(ncclGetErrorString(state), call);
+      if (std::chrono::steady_clock::now() > deadline) {
+        abort();
+        fail("the other ranks did not answer within " + std::to_string(limit.count()) + " seconds", call);
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  Context& context_;
+  int rank_, ranks_;
+  ncclComm_t communicator_ = nullptr;
+  DeviceMemory received_;
+};
+
+}  // namespace
+
+CommunicatorId make_communicator_id() {
+  ncclUniqueId unique{};
+  FORETRAIN_NCCL(ncclGetUniqueId(&unique));
+  CommunicatorId id;
+  id.bytes.resize(sizeof unique);
+  std::memcpy(id.bytes.data(), &unique, sizeof unique);
+  return id;
+}
+
+std::unique_ptr<Communicator> join_communicator(Context& context, const CommunicatorId& id, int rank,
+                                                int ranks) {
+  return std::make_unique<NcclCommunicator>(context, id, rank, ranks);
+}
+
+void log_choices() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("NCCL_DEBUG_FILE")) return;
+    const char* folder = std::getenv("TMPDIR");
+    choice_file() = std::string(folder && *folder ? folder : "/tmp") + "/foretrain-nccl-" +
+                    std::to_string(getpid()) + ".log";
+    setenv("NCCL_DEBUG", "INFO", 1);
+    setenv("NCCL_DEBUG_SUBSYS", "TUNING", 1);
+    setenv("NCCL_DEBUG_FILE", choice_file().c_str(), 1);
+    std::atexit([] { unlink(choice_file().c_str()); });
+  });
+}
+
+}  // namespace foretrain::device::cuda

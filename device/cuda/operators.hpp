@@ -1,0 +1,68 @@
+// Operators of a built program: each runs the passes of one layer (and of those fused into it) on the compute
+// stream, with everything prepared, so that a run is a few launches and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/cuda/context.hpp"
+#include "device/cuda/lowering.hpp"
+#include "device/cuda/parameters.hpp"
+
+namespace foretrain::device::cuda {
+
+// What all operators of one program know.
+struct Build {
+  Context& context;
+  const Model& model;
+  const BuildOptions& options;
+  const Lowered& lowered;
+  const Parameters& parameters;
+  Scalar type;                  // of activations
+  bool tf32;                    // fp32 products on tensor cores
+  std::byte* arena;             // places of `lowered`
+  std::byte* input;             // tensor 0, channels-last
+  std::int64_t input_channels;  // as stored: padded where the first layers are convolutions
+  const std::int32_t* labels;
+  float* loss;
+  Reduction reduction;
+  std::byte* scratch;  // see scratch_bytes
+  Workspace& search;   // during the search for plans only
+
+  std::byte* at(std::int64_t place) const { return place == nowhere ? input : arena + place; }
+  std::byte* at_or_null(std::int64_t place) const { return place == nowhere ? nullptr : arena + place; }
+  const Tensor& tensor(int index) const { return lowered.tensors[static_cast<std::size_t>(index)]; }
+  const Layer& layer(const Operator& op) const { return model.layers[static_cast<std::size_t>(op.layer)]; }
+};
+
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  virtual bool has(Pass pass) const = 0;
+  virtual void run(Pass pass) = 0;
+  // Library workspace that run() needs, and where it lies; bind comes before the first run.
+  virtual std::int64_t workspace() const { return 0; }
+  virtual void bind(void*) {}
+  // After the weights changed by other means than the fused update: copies of them in another layout.
+  virtual int refresh_launches() const { return 0; }
+  virtual void refresh() {}
+  // Running statistics of a batch norm (mean, then variance), in one device array.
+  virtual std::span<float> running_statistics() { return {}; }
+};
+
+// Device memory beside the arena that an operator keeps: channel arrays, padded weights.
+std::unique_ptr<Runnable> make_convolution(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_linear(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_batch_norm(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_pool(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_relu(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_add(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_loss(const Build& build, const Operator& op);
+
+// Scratch that the dense operators share: a weight gradient before it is converted or stripped of padding.
+std::int64_t scratch_bytes(const Model& model, std::int64_t input_channels);
+
+// The sums that come before an operator's backward pass.
+void run_sums(const Build& build, const Operator& op);
+
+}  // namespace foretrain::device::cuda

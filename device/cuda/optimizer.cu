@@ -1,0 +1,124 @@
+// Updates of all parameters in one pass over flat buffers, in fp32, with the copy of the weights in the
+// compute precision written on the way.
+#include <algorithm>
+
+#include "device/cuda/check.hpp"
+#include "device/cuda/vector.cuh"
+
+namespace foretrain::device::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int width = 4;
+
+unsigned blocks_for(int64_t count) {
+  return static_cast<unsigned>(std::clamp<int64_t>(count / width / threads, 1, 132 * 8));
+}
+
+template <typename G, bool with_momentum, bool with_copy>
+__global__ void sgd_kernel(int64_t vectors, float* weights, const G* gradients, float* velocity,
+                           __nv_bfloat16* copy, SgdArguments p) {
+  using F = Vector<float, width>;
+  using Gradient = Vector<G, width>;
+  using Copy = Vector<__nv_bfloat16, width>;
+#pragma unroll 2
+  for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
+       index += static_cast<int64_t>(gridDim.x) * threads) {
+    float w[width], g[width], v[width] = {};
+    F::unpack(reinterpret_cast<const F::Raw*>(weights)[index], w);
+    Gradient::unpack(reinterpret_cast<const typename Gradient::Raw*>(gradients)[index], g);
+    if (with_momentum) F::unpack(reinterpret_cast<const F::Raw*>(velocity)[index], v);
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      g[i] = fmaf(p.weight_decay, w[i], g[i] * p.gradient_scale);
+      if (with_momentum) {
+        v[i] = fmaf(p.momentum, v[i], g[i]);
+        g[i] = p.nesterov ? fmaf(p.momentum, v[i], g[i]) : v[i];
+      }
+      w[i] = fmaf(-p.learning_rate, g[i], w[i]);
+    }
+    F::store(weights, index, w);
+    if (with_momentum) F::store(velocity, index, v);
+    if (with_copy) Copy::store(copy, index, w);
+  }
+}
+
+template <typename G, bool with_copy>
+__global__ void adam_kernel(int64_t vectors, float* weights, const G* gradients, float* first, float* second,
+                            __nv_bfloat16* copy, AdamArguments p) {
+  using F = Vector<float, width>;
+  using Gradient = Vector<G, width>;
+  using Copy = Vector<__nv_bfloat16, width>;
+  for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
+       index += static_cast<int64_t>(gridDim.x) * threads) {
+    float w[width], g[width], m[width], v[width];
+    F::unpack(reinterpret_cast<const F::Raw*>(weights)[index], w);
+    Gradient::unpack(reinterpret_cast<const typename Gradient::Raw*>(gradients)[index], g);
+    F::unpack(reinterpret_cast<const F::Raw*>(first)[index], m);
+    F::unpack(reinterpret_cast<const F::Raw*>(second)[index], v);
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      g[i] *= p.gradient_scale;
+      if (p.decoupled) {
+        w[i] *= 1 - p.learning_rate * p.weight_decay;
+      } else {
+        g[i] += p.weight_decay * w[i];
+      }
+      m[i] = p.beta1 * m[i] + (1 - p.beta1) * g[i];
+      v[i] = p.beta2 * v[i] + (1 - p.beta2) * g[i] * g[i];
+      w[i] -= p.learning_rate * (m[i] / p.correction1) / (sqrtf(v[i] / p.correction2) + p.epsilon);
+    }
+    F::store(weights, index, w);
+    F::store(first, index, m);
+    F::store(second, index, v);
+    if (with_copy) Copy::store(copy, index, w);
+  }
+}
+
+template <typename F>
+void with_gradient(Scalar type, F&& f) {
+  if (type == Scalar::f32) {
+    f(float{});
+  } else if (type == Scalar::bf16) {
+    f(__nv_bfloat16{});
+  } else {
+    f(__half{});
+  }
+}
+
+}  // namespace
+
+void sgd_update(std::int64_t count, float* weights, const void* gradients, Scalar gradient_type,
+                float* velocity, void* copy, const SgdArguments& arguments, cudaStream_t stream) {
+  with_gradient(gradient_type, [&](auto element) {
+    using G = decltype(element);
+    const auto launch = [&](auto kernel) {
+      kernel<<<blocks_for(count), threads, 0, stream>>>(count / width, weights,
+                                                        static_cast<const G*>(gradients), velocity,
+                                                        static_cast<__nv_bfloat16*>(copy), arguments);
+    };
+    if (velocity) {
+      copy ? launch(sgd_kernel<G, true, true>) : launch(sgd_kernel<G, true, false>);
+    } else {
+      copy ? launch(sgd_kernel<G, false, true>) : launch(sgd_kernel<G, false, false>);
+    }
+  });
+  FORETRAIN_LAUNCHED();
+}
+
+void adam_update(std::int64_t count, float* weights, const void* gradients, Scalar gradient_type,
+                 float* first, float* second, void* copy, const AdamArguments& arguments,
+                 cudaStream_t stream) {
+  with_gradient(gradient_type, [&](auto element) {
+    using G = decltype(element);
+    const auto launch = [&](auto kernel) {
+      kernel<<<blocks_for(count), threads, 0, stream>>>(count / width, weights,
+                                                        static_cast<const G*>(gradients), first, second,
+                                                        static_cast<__nv_bfloat16*>(copy), arguments);
+    };
+    copy ? launch(adam_kernel<G, true>) : launch(adam_kernel<G, false>);
+  });
+  FORETRAIN_LAUNCHED();
+}
+
+}  // namespace foretrain::device::cuda

@@ -1,0 +1,206 @@
+#include "device/cuda/parameters.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "sim/base/error.hpp"
+
+namespace foretrain::device::cuda {
+namespace {
+
+Scalar scalar_of(ElementType type) {
+  switch (type) {
+    case ElementType::fp32:
+      return Scalar::f32;
+    case ElementType::bf16:
+      return Scalar::bf16;
+    case ElementType::fp16:
+      return Scalar::f16;
+    case ElementType::fp64:
+      break;
+  }
+  throw Error(ErrorKind::unavailable, "the cuda backend keeps no gradients in fp64");
+}
+
+std::size_t size(std::int64_t bytes) {
+  return static_cast<std::size_t>(bytes);
+}
+
+void copy_to_host(void* to, const void* from, std::int64_t bytes, cudaStream_t stream) {
+  FORETRAIN_CUDA(cudaMemcpyAsync(to, from, size(bytes), cudaMemcpyDeviceToHost, stream));
+  FORETRAIN_CUDA(cudaStreamSynchronize(stream));
+}
+void copy_to_device(void* to, const void* from, std::int64_t bytes, cudaStream_t stream) {
+  FORETRAIN_CUDA(cudaMemcpyAsync(to, from, size(bytes), cudaMemcpyHostToDevice, stream));
+  FORETRAIN_CUDA(cudaStreamSynchronize(stream));
+}
+
+}  // namespace
+
+Parameters::Parameters(MemoryAccount& account, const Model& model, const BuildOptions& options,
+                       Scalar compute, std::vector<std::int64_t> pixels)
+    : account_(account),
+      model_(model),
+      optimizer_(options.optimizer),
+      gradient_type_(scalar_of(options.gradients)),
+      offsets_(model.parameters.size()),
+      pixels_(std::move(pixels)) {
+  for (std::size_t p = model.parameters.size(); p-- > 0;) {
+    offsets_[p] = elements_;
+    elements_ += (model.parameters[p].elements + alignment - 1) / alignment * alignment;
+  }
+  const auto allocate = [&](std::int64_t bytes) {
+    DeviceMemory memory(account, bytes);
+    if (bytes) FORETRAIN_CUDA(cudaMemset(memory.data(), 0, size(bytes)));
+    return memory;
+  };
+  masters_ = allocate(elements_ * 4);
+  gradients_ = allocate(elements_ * bytes_of(gradient_type_));
+  if (compute == Scalar::bf16) copies_ = allocate(elements_ * 2);
+  const bool adam = optimizer_.kind != OptimizerKind::sgd;
+  if (adam || optimizer_.momentum != 0) first_ = allocate(elements_ * 4);
+  if (adam) second_ = allocate(elements_ * 4);
+}
+
+void* Parameters::computed(int parameter) const {
+  if (copies_.bytes() == 0) return master(parameter);
+  return copies_.data() + offset(parameter) * 2;
+}
+void* Parameters::gradient(int parameter) const {
+  return gradients_.data() + offset(parameter) * bytes_of(gradient_type_);
+}
+
+// Weights by He et al. 2015, normal with variance 2 / inputs; batch norms start as the identity.
+void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
+  for (std::size_t p = 0; p < model_.parameters.size(); ++p) {
+    const Parameter& parameter = model_.parameters[p];
+    float* to = master(static_cast<int>(p));
+    if (parameter.shape.size() >= 2) {
+      const double inputs = static_cast<double>(parameter.elements) / static_cast<double>(parameter.shape[0]);
+      fill_normal(parameter.elements, to, Scalar::f32, static_cast<float>(std::sqrt(2 / inputs)),
+                  seed * 1'000'003 + p, stream);
+      continue;
+    }
+    const Layer& layer = model_.layers[static_cast<std::size_t>(parameter.layer)];
+    const bool scale = layer.kind == LayerKind::batch_norm && layer.parameters[0] == static_cast<int>(p);
+    const std::vector<float> values(static_cast<std::size_t>(parameter.elements), scale ? 1.0f : 0.0f);
+    copy_to_device(to, values.data(), parameter.elements * 4, stream);
+  }
+  if (copies_.bytes()) {
+    convert_rows(elements_, 1, masters_.data(), Scalar::f32, 1, copies_.data(), Scalar::bf16, 1, stream);
+  }
+}
+
+void Parameters::update(double learning_rate, double gradient_scale, cudaStream_t stream) {
+  const auto rate = static_cast<float>(learning_rate);
+  const auto scale = static_cast<float>(gradient_scale);
+  void* copy = copies_.bytes() ? copies_.data() : nullptr;
+  ++updates_;
+  if (optimizer_.kind == OptimizerKind::sgd) {
+    const SgdArguments arguments{rate, static_cast<float>(optimizer_.momentum),
+                                 static_cast<float>(optimizer_.weight_decay), scale, optimizer_.nesterov};
+    sgd_update(elements_, masters_.as<float>(), gradients_.data(), gradient_type_, first_.as<float>(), copy,
+               arguments, stream);
+    return;
+  }
+  const auto steps = static_cast<double>(updates_);
+  const AdamArguments arguments{rate,
+                                static_cast<float>(optimizer_.beta1),
+                                static_cast<float>(optimizer_.beta2),
+                                static_cast<float>(optimizer_.epsilon),
+                                static_cast<float>(optimizer_.weight_decay),
+                                scale,
+                                static_cast<float>(1 - std::pow(optimizer_.beta1, steps)),
+                                static_cast<float>(1 - std::pow(optimizer_.beta2, steps)),
+                                optimizer_.kind == OptimizerKind::adamw};
+  adam_update(elements_, masters_.as<float>(), gradients_.data(), gradient_type_, first_.as<float>(),
+              second_.as<float>(), copy, arguments, stream);
+}
+
+// Calls visit(index in Parameter::shape's layout, index as stored).
+template <typename F>
+void Parameters::permute(int parameter, F&& visit) const {
+  const Parameter& p = model_.parameters[static_cast<std::size_t>(parameter)];
+  const std::int64_t pixels = pixels_[static_cast<std::size_t>(parameter)];
+  const std::int64_t out = p.shape.empty() ? 1 : p.shape[0];
+  const std::int64_t in = p.elements / out / pixels;
+  std::size_t index = 0;
+  for (std::int64_t k = 0; k < out; ++k) {
+    for (std::int64_t c = 0; c < in; ++c) {
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel, ++index) {
+        visit(index, static_cast<std::size_t>((k * pixels + pixel) * in + c));
+      }
+    }
+  }
+}
+
+std::vector<float> Parameters::read(int parameter, cudaStream_t stream) const {
+  std::vector<float> stored(
+      static_cast<std::size_t>(model_.parameters[static_cast<std::size_t>(parameter)].elements));
+  copy_to_host(stored.data(), master(parameter), static_cast<std::int64_t>(stored.size()) * 4, stream);
+  std::vector<float> values(stored.size());
+  permute(parameter, [&](std::size_t natural, std::size_t at) { values[natural] = stored[at]; });
+  return values;
+}
+
+std::vector<float> Parameters::read_gradient(int parameter, cudaStream_t stream) const {
+  const std::int64_t count = model_.parameters[static_cast<std::size_t>(parameter)].elements;
+  const DeviceMemory converted(account_, gradient_type_ == Scalar::f32 ? 0 : count * 4);
+  const void* from = gradient(parameter);
+  if (converted.bytes()) {
+    convert_rows(count, 1, from, gradient_type_, 1, converted.data(), Scalar::f32, 1, stream);
+    from = converted.data();
+  }
+  std::vector<float> stored(static_cast<std::size_t>(count));
+  copy_to_host(stored.data(), from, count * 4, stream);
+  std::vector<float> values(stored.size());
+  permute(parameter, [&](std::size_t natural, std::size_t at) { values[natural] = stored[at]; });
+  return values;
+}
+
+void Parameters::write(int parameter, std::span<const float> values, cudaStream_t stream) {
+  const Parameter& p = model_.parameters[static_cast<std::size_t>(parameter)];
+  if (static_cast<std::int64_t>(values.size()) != p.elements) {
+    throw Error(ErrorKind::input, "parameter " + p.name + " has " + std::to_string(p.elements) +
+                                      " elements, not " + std::to_string(values.size()));
+  }
+  std::vector<float> stored(values.size());
+  permute(parameter, [&](std::size_t natural, std::size_t at) { stored[at] = values[natural]; });
+  copy_to_device(master(parameter), stored.data(), p.elements * 4, stream);
+  if (copies_.bytes()) {
+    convert_rows(p.elements, 1, master(parameter), Scalar::f32, 1, computed(parameter), Scalar::bf16, 1,
+                 stream);
+  }
+}
+
+std::uint64_t Parameters::checksum(cudaStream_t stream) const {
+  const DeviceMemory sum(account_, sizeof(unsigned long long));
+  FORETRAIN_CUDA(cudaMemsetAsync(sum.data(), 0, size(sum.bytes()), stream));
+  cuda::checksum(elements_, masters_.as<float>(), sum.as<unsigned long long>(), stream);
+  unsigned long long result = 0;
+  copy_to_host(&result, sum.data(), sizeof result, stream);
+  return result;
+}
+
+std::vector<std::byte> Parameters::save(cudaStream_t stream) const {
+  std::vector<std::byte> state(sizeof updates_ + size(first_.bytes() + second_.bytes()));
+  std::memcpy(state.data(), &updates_, sizeof updates_);
+  std::byte* to = state.data() + sizeof updates_;
+  if (first_.bytes()) copy_to_host(to, first_.data(), first_.bytes(), stream);
+  if (second_.bytes()) copy_to_host(to + first_.bytes(), second_.data(), second_.bytes(), stream);
+  return state;
+}
+
+std::span<const std::byte> Parameters::load(std::span<const std::byte> state, cudaStream_t stream) {
+  const std::size_t needed = sizeof updates_ + size(first_.bytes() + second_.bytes());
+  if (state.size() < needed) {
+    throw Error(ErrorKind::input, "the saved state is too short for model " + model_.name);
+  }
+  std::memcpy(&updates_, state.data(), sizeof updates_);
+  const std::byte* from = state.data() + sizeof updates_;
+  if (first_.bytes()) copy_to_device(first_.data(), from, first_.bytes(), stream);
+  if (second_.bytes()) copy_to_device(second_.data(), from + first_.bytes(), second_.bytes(), stream);
+  return state.subspan(needed);
+}
+
+}  // namespace foretrain::device::cuda

@@ -1,0 +1,84 @@
+// A model built for one batch and precision on one GPU.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/backend.hpp"
+#include "device/cuda/context.hpp"
+#include "device/cuda/operators.hpp"
+
+namespace foretrain::device::cuda {
+
+class CudaProgram : public Program {
+ public:
+  CudaProgram(Context& context, const Model& model, const BuildOptions& options);
+
+  const BuildReport& report() const override { return report_; }
+  std::span<const WorkItem> forward_items() const override { return forward_items_; }
+  std::span<const WorkItem> backward_items() const override { return backward_items_; }
+  void issue(const WorkItem& item) override;
+  int launches(const WorkItem& item) const override;
+
+  // The update writes the weights in the compute precision, and every weight gradient is overwritten: neither
+  // is any work.
+  void prepare_weights() override {}
+  int prepare_launches() const override { return 0; }
+  void zero_gradients() override {}
+  int zero_launches() const override { return 0; }
+
+  void update() override;
+  int update_launches() const override { return 1 + refresh_launches_; }
+  void set_learning_rate(double rate) override { learning_rate_ = rate; }
+  void set_gradient_scale(double factor) override { gradient_scale_ = factor; }
+
+  Buffer gradients() override { return parameters_->gradients(); }
+  std::int64_t gradient_offset(int parameter) const override { return parameters_->offset(parameter); }
+
+  void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override;
+  void synthesize_input(std::uint64_t seed) override;
+
+  double loss() override;
+  std::vector<float> read_parameter(int parameter) override;
+  std::vector<float> read_gradient(int parameter) override;
+  void write_parameter(int parameter, std::span<const float> values) override;
+  std::vector<std::byte> save_state() override;
+  void load_state(std::span<const std::byte> state) override;
+  std::uint64_t checksum() override;
+
+ private:
+  struct Entry {
+    Runnable* runnable = nullptr;
+    int launches = 0;
+  };
+  static std::size_t index_of(const WorkItem& item) {
+    return static_cast<std::size_t>(item.layer) * pass_count + static_cast<std::size_t>(item.pass);
+  }
+  std::int64_t stored_channels() const;
+  void make_operators();
+  void list_items(const Lowered& lowered);
+  void count_launches();
+  void reset_running_statistics();
+  void refresh();
+
+  Context& context_;
+  const Model model_;
+  const BuildOptions options_;
+  Scalar type_;
+  BuildReport report_;
+  std::int64_t input_channels_, input_elements_;  // as stored; a sample's, as given
+
+  std::unique_ptr<Parameters> parameters_;
+  DeviceMemory arena_, input_, labels_, loss_, partial_, counters_, scratch_, workspace_, staged_;
+  PinnedMemory pinned_;
+  TimingEvent copied_, consumed_;
+  Lowered lowered_;
+  std::vector<std::unique_ptr<Runnable>> operators_;
+  std::vector<Entry> entries_;  // by layer and pass
+  std::vector<WorkItem> forward_items_, backward_items_;
+  int refresh_launches_ = 0;
+  double learning_rate_, gradient_scale_ = 1;
+};
+
+}  // namespace foretrain::device::cuda
