@@ -128,9 +128,9 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
 
   Communication& communication = result.communication;
   for (const CollectiveUse& use : simulation.collectives()) {
-    communication.bytes_per_worker += static_cast<double>(use.bytes.count());
+    const bool carries_weights = use.kind == CollectiveKind::broadcast;
+    if (!carries_weights) communication.bytes_per_worker += static_cast<double>(use.bytes.count());
   }
-  if (scenario.strategy.kind == StrategyKind::parameter_server) communication.bytes_per_worker /= 2;
   communication.collectives = static_cast<int>(simulation.collectives().size());
   communication.busy = outcome.use.collective_running;
   communication.exposed = step.breakdown.exposed_communication;

@@ -41,9 +41,10 @@ StepSimulation::StepSimulation(const Scenario& scenario)
   const Model* model = scenario.model.get();
   Model listed;
   double host = assumed_collective_host;
+  const std::int64_t micro_batch =
+      std::max<std::int64_t>(1, scenario.batch_per_worker / scenario.strategy.accumulation);
   if (scenario.profile) {
-    times_ = step_times(*model, *scenario.profile, scenario.precision, scenario.batch_per_worker,
-                        scenario.optimizer);
+    times_ = step_times(*model, *scenario.profile, scenario.precision, micro_batch, scenario.optimizer);
     host = collective_host(*scenario.profile);
     if (!scenario.profile->launches.empty()) {
       const LaunchCosts& costs = scenario.profile->launches.back();
@@ -59,13 +60,15 @@ StepSimulation::StepSimulation(const Scenario& scenario)
       listed = parameters_of_size(scenario.step_times->gradient_bytes);
       model = &listed;
     }
-    times_ = step_times(*model, *scenario.step_times, scenario.batch_per_worker);
+    times_ = step_times(*model, *scenario.step_times, micro_batch);
   }
   warnings_ = times_.warnings;
 
   StrategyInput strategy;
   strategy.times = &times_;
   strategy.workers = workers_;
+  strategy.servers = scenario.strategy.servers;
+  strategy.accumulation = scenario.strategy.accumulation;
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;
   if (scenario.strategy.kind != StrategyKind::independent) {
@@ -86,6 +89,7 @@ StepSimulation::StepSimulation(const Scenario& scenario)
       const auto key = std::make_pair(static_cast<int>(operation.kind), operation.bytes.count());
       const auto known = use_of_.find(key);
       if (known != use_of_.end()) {
+        if (&program != &graph_.programs.front()) continue;  // the same ones from another rank's side
         use.cost = collectives_[known->second].cost;
       } else {
         use.cost = network.cost(operation.kind, operation.bytes, scenario.strategy.gradients,
@@ -93,7 +97,7 @@ StepSimulation::StepSimulation(const Scenario& scenario)
         use_of_[key] = collectives_.size();
         if (scenario.profile) {
           const Interference beside = interference_of(*scenario.profile, model->name, scenario.precision,
-                                                      scenario.batch_per_worker, operation.bytes.count());
+                                                      micro_batch, operation.bytes.count());
           interference_[operation.bytes.count()] = {beside.compute, beside.collective};
           if (beside.origin == Origin::assumed && interference_.size() == 1) {
             warnings_.push_back(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/base/error.hpp"
@@ -41,11 +42,94 @@ Operation kernel_of(const StepItem& item) {
   return operation;
 }
 
-RankProgram compute_program(const StepTimes& times) {
-  RankProgram program;
-  for (const auto* items : {&times.before, &times.forward, &times.backward, &times.update}) {
-    for (const StepItem& item : *items) program.operations.push_back(kernel_of(item));
+namespace {
+
+void append(const std::vector<StepItem>& items, RankProgram& program) {
+  for (const StepItem& item : items) program.operations.push_back(kernel_of(item));
+}
+
+// The item of the backward pass after which a bucket is complete. Buckets are reduced in their order: one
+// that is complete early waits for those before it.
+std::vector<int> bucket_ready(const StrategyInput& input) {
+  std::vector<int> ready;
+  int latest = 0;
+  for (const Bucket& bucket : input.buckets) {
+    for (int parameter : bucket.parameters) {
+      latest = std::max(latest, input.times->gradient_ready.at(static_cast<std::size_t>(parameter)));
+    }
+    ready.push_back(latest);
   }
+  return ready;
+}
+
+}  // namespace
+
+ProcessGroup all_workers(int workers) {
+  ProcessGroup world;
+  world.name = "data";
+  for (int rank = 0; rank < workers; ++rank) world.ranks.push_back(rank);
+  return world;
+}
+
+Operation collective_of(const StrategyInput& input, CollectiveKind kind, std::size_t bucket, Bytes bytes,
+                        int root, std::vector<int> after) {
+  Operation operation;
+  operation.name = fmt::format("{} bucket {}", name_of(kind), bucket);
+  operation.phase = Phase::communication;
+  operation.stream = StreamId::communication;
+  operation.host = input.collective_host;
+  operation.launches = 1;
+  operation.after = std::move(after);
+  operation.group = 0;
+  operation.kind = kind;
+  operation.bytes = bytes;
+  operation.root = root;
+  return operation;
+}
+
+RankProgram program_until_update(const StrategyInput& input, CollectiveKind kind,
+                                 std::vector<int>& collectives) {
+  const StepTimes& times = *input.times;
+  RankProgram program;
+  append(times.before, program);
+  for (int micro = 1; micro < input.accumulation; ++micro) {
+    append(times.forward, program);
+    append(times.backward, program);
+  }
+  append(times.forward, program);
+  const std::vector<int> ready = bucket_ready(input);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < times.backward.size(); ++i) {
+    program.operations.push_back(kernel_of(times.backward[i]));
+    const int last = static_cast<int>(program.operations.size()) - 1;
+    for (; next < ready.size() && ready[next] == static_cast<int>(i); ++next) {
+      collectives.push_back(static_cast<int>(program.operations.size()));
+      program.operations.push_back(collective_of(input, kind, next, input.buckets[next].bytes,
+                                                 static_cast<int>(next) % input.servers, {last}));
+    }
+  }
+  return program;
+}
+
+void append_update(const StrategyInput& input, const std::vector<int>& after, RankProgram& program) {
+  bool first = true;
+  for (const StepItem& item : input.times->update) {
+    Operation operation = kernel_of(item);
+    if (first && !after.empty()) {
+      operation.after = after;
+      operation.device += input.event_wait;
+    }
+    first = false;
+    program.operations.push_back(operation);
+  }
+}
+
+RankProgram compute_program(const StrategyInput& input) {
+  StrategyInput alone = input;
+  alone.buckets.clear();
+  std::vector<int> none;
+  RankProgram program = program_until_update(alone, CollectiveKind::all_reduce, none);
+  append_update(input, {}, program);
   return program;
 }
 

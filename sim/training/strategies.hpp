@@ -15,17 +15,30 @@ struct StrategyInput {
   const StepTimes* times = nullptr;
   std::vector<Bucket> buckets;
   int workers = 1;
-  Time collective_host;  // host time to launch one collective, its event records and waits included
-  Time event_wait;       // from an event on one stream to the start on another that waits for it
+  int servers = 1;              // parameter_server: bucket b is updated on rank b mod servers
+  int accumulation = 1;         // forward and backward passes before the update, each of `times`
+  double bytes_per_weight = 4;  // of what servers send back
+  Time collective_host;         // host time to launch one collective, its event records and waits included
+  Time event_wait;              // from an event on one stream to the start on another that waits for it
 };
 
 // Throws Error (input) for a strategy that is known but not simulated.
 StepGraph build_step_graph(StrategyKind kind, const StrategyInput& input);
 
-// The items as kernels on the compute stream, without communication; the building block of strategies.
-// Returns the operation that each backward item became.
-RankProgram compute_program(const StepTimes& times);
 Operation kernel_of(const StepItem& item);
+// Forward and backward, as often as gradients are accumulated, without communication; then the update.
+RankProgram compute_program(const StrategyInput& input);
+// The same up to the update, with one collective a bucket on the communication stream as soon as the bucket
+// is complete in the last backward pass. Bucket b's root is b mod servers. `collectives` receives their
+// operations.
+RankProgram program_until_update(const StrategyInput& input, CollectiveKind kind,
+                                 std::vector<int>& collectives);
+// The update, once the operations `after` have finished.
+void append_update(const StrategyInput& input, const std::vector<int>& after, RankProgram& program);
+// A collective of `bytes` for a bucket in the group of all workers.
+Operation collective_of(const StrategyInput& input, CollectiveKind kind, std::size_t bucket, Bytes bytes,
+                        int root, std::vector<int> after);
+ProcessGroup all_workers(int workers);
 
 StepGraph independent_step_graph(const StrategyInput& input);
 StepGraph ddp_step_graph(const StrategyInput& input);
