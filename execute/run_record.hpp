@@ -68,7 +68,8 @@ struct PredictionBefore {
   double step = 0, low = 0, high = 0;  // median and its 90 % interval, seconds
   double one_worker_step = 0;          // predicted step of one worker at the same batch per worker
   double peak_bytes = 0;
-  std::string json;  // the whole result (foretrain/result/1)
+  std::vector<std::string> distance;  // what calibration had not seen: names_of(distance) of execute/distance
+  std::string json;                   // the whole result (foretrain/result/1)
 };
 
 struct ParameterRecord {
@@ -90,6 +91,7 @@ struct RunRecord {
   Precision precision = Precision::fp32;
   std::string strategy;
   std::int64_t batch_per_worker = 0;
+  std::int64_t sequence = 0;  // 0 where the model has none
   int workers = 0, nodes = 1;
   std::string network;   // "nvlink", "ethernet 10 Gbit/s tcp"
   double line_rate = 0;  // bytes per second and direction, 0 within a node

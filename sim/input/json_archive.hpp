@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -75,6 +76,10 @@ class ArchiveWriter {
     return all;
   }
   static Json make_object(std::map<std::string, std::string>& members) { return members; }
+  template <typename T>
+  static Json make_object(std::optional<T>& value) {
+    return value ? make(*value) : Json();
+  }
   template <typename T>
   static Json make_object(T& value) {
     ArchiveWriter inner;
@@ -208,6 +213,11 @@ class ArchiveReader {
     for (std::size_t i = 0; i < items.size(); ++i) {
       ArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(items[i]);
     }
+  }
+  template <typename T>
+  void read_object(std::optional<T>& value) {
+    value.reset();
+    if (!at_.is_null()) read(value.emplace());
   }
   void read_object(std::map<std::string, std::string>& members) {
     if (!at_.is_object()) return mistyped("an object");

@@ -1,19 +1,15 @@
 #include "sim/input/profile_json.hpp"
 
-#include <array>
-
 #include "sim/input/gunzip.hpp"
 #include "sim/input/json_archive.hpp"
+#include "sim/input/json_object.hpp"
+#include "sim/input/machine_archive.hpp"
 #include "sim/output/file_writer.hpp"
 
 namespace foretrain {
 
 // The members of each part, for both directions. They stand in the namespace of the structs, where the
 // archives find them.
-
-static std::array<Precision, 4> all_values(Precision) {
-  return {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16};
-}
 
 template <typename Archive>
 void describe(Archive& a, Sample& s) {
@@ -140,35 +136,6 @@ void describe(Archive& a, NoiseEntry& e) {
 }
 
 template <typename Archive>
-void describe(Archive& a, Machine& m) {
-  a.optional("gpu", m.gpu);
-  a.optional("compute_capability", m.compute_capability);
-  a.optional("gpus", m.gpus);
-  a.optional("multiprocessors", m.multiprocessors);
-  a.optional("memory_bytes", m.memory_bytes);
-  a.optional("driver", m.driver);
-  a.optional("cuda_driver", m.cuda_driver);
-  a.optional("cuda_runtime", m.cuda_runtime);
-  a.optional("cudnn", m.cudnn);
-  a.optional("cublas", m.cublas);
-  a.optional("nccl", m.nccl);
-  a.optional("processor", m.processor);
-  a.optional("cores", m.cores);
-  a.optional("virtual_machine", m.virtual_machine);
-  a.optional("kernel", m.kernel);
-  a.optional("link", m.link);
-  a.optional("nvls", m.nvls);
-  a.optional("environment", m.environment);
-  a.optional("clock_before_hz", m.clock_before_hz);
-  a.optional("clock_after_hz", m.clock_after_hz);
-  a.optional("clock_max_hz", m.clock_max_hz);
-  a.optional("throttled", m.throttled);
-  a.optional("throttle_reason", m.throttle_reason);
-  a.optional("temperature_before_C", m.temperature_before);
-  a.optional("temperature_after_C", m.temperature_after);
-}
-
-template <typename Archive>
 void describe(Archive& a, CalibrationRun& r) {
   a.required("date", r.date);
   a.required("command", r.command);
@@ -197,73 +164,18 @@ void describe(Archive& a, Profile& p) {
   a.optional("noise", p.noise);
 }
 
-namespace {
-
-SourceLocation place_of_byte(std::string_view text, std::size_t byte, const std::string& file) {
-  SourceLocation where{file, 1, 1};
-  for (std::size_t i = 0; i + 1 < byte && i < text.size(); ++i) {
-    where.column = text[i] == '\n' ? 1 : where.column + 1;
-    where.line += text[i] == '\n';
-  }
-  return where;
-}
-
-// nlohmann's messages begin with "[json.exception.parse_error.101] parse error at line 1, column 9: ".
-std::string reason_of(const nlohmann::json::exception& error) {
-  const std::string what = error.what();
-  if (const std::size_t colon = what.find(": "); colon != std::string::npos) return what.substr(colon + 2);
-  const std::size_t bracket = what.find("] ");
-  return bracket == std::string::npos ? what : what.substr(bracket + 2);
-}
-
-}  // namespace
-
 std::string profile_to_json(const Profile& profile) {
   Profile copy = profile;  // the archives take what they describe by reference
-  const auto whole = ArchiveWriter::make(copy);
-  std::string text = "{";
-  const char* separator = "\n";
-  for (const auto& [key, value] : whole.items()) {
-    text += separator + nlohmann::json(key).dump() + ": ";
-    separator = ",\n";
-    if (!value.is_array()) {
-      text += value.dump();
-      continue;
-    }
-    text += "[";
-    const char* between = "\n  ";
-    for (const auto& item : value) {
-      text += between + item.dump();
-      between = ",\n  ";
-    }
-    text += "\n]";
-  }
-  return text + "\n}\n";
+  return json_by_lines(ArchiveWriter::make(copy));
 }
 
 std::optional<Profile> parse_profile(std::string_view json, const std::string& file,
                                      Diagnostics& diagnostics) {
-  nlohmann::json root;
-  try {
-    root = nlohmann::json::parse(json);
-  } catch (const nlohmann::json::parse_error& error) {
-    diagnostics.error(place_of_byte(json, error.byte, file), "not valid JSON: " + reason_of(error));
-    return std::nullopt;
-  } catch (const nlohmann::json::out_of_range& error) {
-    diagnostics.error({file}, "not valid JSON: " + reason_of(error));
-    return std::nullopt;
-  }
-  const auto schema = root.is_object() ? root.find("schema") : root.end();
-  if (!root.is_object() || schema == root.end() || *schema != Profile::schema) {
-    const std::string found = root.is_object() && schema != root.end() ? schema->dump() : "nothing";
-    diagnostics.error({file}, fmt::format("is no profile that this program reads: \"schema\" is {} where "
-                                          "\"{}\" belongs",
-                                          found, Profile::schema));
-    return std::nullopt;
-  }
+  const auto root = parse_json_object(json, file, {"profile", Profile::schema}, diagnostics);
+  if (!root) return std::nullopt;
   Profile profile;
   Diagnostics inner;
-  ArchiveReader(root, file, inner).read(profile);
+  ArchiveReader(*root, file, inner).read(profile);
   diagnostics.merge(inner);
   if (!inner.ok()) return std::nullopt;
   return profile;

@@ -135,7 +135,8 @@ struct NoiseEntry {
 };
 
 struct Machine {
-  std::string gpu;  // "NVIDIA H200"
+  std::string identity;  // host_identity(): this machine and no other; empty where not known
+  std::string gpu;       // "NVIDIA H200"
   std::string compute_capability;
   int gpus = 0;
   int multiprocessors = 0;
