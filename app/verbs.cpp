@@ -4,7 +4,7 @@ namespace foretrain::app {
 namespace {
 
 constexpr Verb table[] = {
-    {"simulate", "SCENARIO...", "predict; print a table and the verdict", nullptr},
+    {"simulate", "SCENARIO...", "predict; print a table and the verdict", &prepare_simulate},
     {"sweep", "SCENARIO --vary PATH=V1,V2,...", "the grid of what-ifs, one row each", nullptr},
     {"compare", "RESULT|SCENARIO...", "ratios against the first", nullptr},
     {"plan", "SCENARIO --deadline 24h --budget 400USD", "the cheapest and fastest rows that fit", nullptr},

@@ -151,9 +151,8 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
   for (const Result& result : results) {
     verdicts.add(result.limiting.text, result.scenario);
     for (const std::string& warning : result.warnings) warnings.add(warning, result.scenario);
-    for (const Extrapolation& one : result.extrapolated) {
-      extrapolated.add(fmt::format("{}: asked {}, known {}", one.what, one.asked, one.range),
-                       result.scenario);
+    for (const std::string& sentence : console::extrapolations(result)) {
+      extrapolated.add(sentence, result.scenario);
     }
     if (!result.complete) warnings.add("interrupted: the result is incomplete", result.scenario);
   }

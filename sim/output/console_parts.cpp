@@ -39,7 +39,7 @@ std::string repeated(const std::string& text, int times) {
 }
 
 std::string batch_text(const Result& result) {
-  std::string text = fmt::format("batch {}", grouped(static_cast<double>(result.batch_global)));
+  std::string text = fmt::format("batch {}", whole(result.batch_global));
   if (result.workers > 1) text += fmt::format(" ({} a worker)", result.batch_per_worker);
   return text;
 }
@@ -63,7 +63,11 @@ std::string common(std::span<const Result> results, Get get) {
 
 std::string grouped(double number) {
   if (std::fabs(number) < 1000) return fmt::format("{:.{}f}", number, std::fabs(number) < 100 ? 1 : 0);
-  std::string digits = fmt::format("{:.0f}", number);
+  return whole(std::llround(number));
+}
+
+std::string whole(std::int64_t number) {
+  std::string digits = std::to_string(number);
   for (std::size_t at = digits.size(); at > 3 + (number < 0 ? 1u : 0u);) {
     at -= 3;
     digits.insert(at, ",");
@@ -190,9 +194,9 @@ std::string details(const Result& result, const TextStyle& style) {
   }
   if (result.job) {
     const JobPrediction& job = *result.job;
-    std::string text = fmt::format("{} for {} epochs: {} updates, {} GPU-hours", format_time(job.time),
-                                   fmt::format("{:g}", job.epochs), grouped(static_cast<double>(job.updates)),
-                                   grouped(job.gpu_hours));
+    std::string text =
+        fmt::format("{} for {} epochs: {} updates, {} GPU-hours", format_time(job.time),
+                    fmt::format("{:g}", job.epochs), whole(job.updates), grouped(job.gpu_hours));
     if (job.cost) text += fmt::format(", {:.2f} {}", *job.cost, job.currency);
     facts.add({"job", text});
   }
@@ -208,6 +212,30 @@ std::string inputs(const Result& result, const TextStyle& style) {
                std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")});
   }
   return table.text("  ");
+}
+
+std::vector<std::string> extrapolations(const Result& result) {
+  constexpr std::size_t most_asked = 4;
+  std::vector<std::string> texts;
+  std::vector<Extrapolation> things;  // each once
+  for (const Extrapolation& one : result.extrapolated) {
+    const bool is_new = std::none_of(things.begin(), things.end(), [&](const Extrapolation& thing) {
+      return thing.what == one.what && thing.range == one.range;
+    });
+    if (is_new) things.push_back(one);
+  }
+  for (const Extrapolation& thing : things) {
+    std::string asked;
+    std::size_t count = 0;
+    for (const Extrapolation& one : result.extrapolated) {
+      if (one.what != thing.what || one.range != thing.range) continue;
+      if (++count <= most_asked) asked += (count == 1 ? "" : ", ") + one.asked;
+    }
+    if (count > most_asked) asked += fmt::format(" and {} more", count - most_asked);
+    texts.push_back(fmt::format("{}: asked {}; {}", thing.what, asked,
+                                thing.range.empty() ? "nothing measured" : "known " + thing.range));
+  }
+  return texts;
 }
 
 std::string remedies(std::span<const Result> results, const TextStyle& style) {

@@ -1,15 +1,18 @@
 // The pieces that the console report is made of.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/output/result.hpp"
 #include "sim/output/text_layout.hpp"
 
 namespace foretrain::console {
 
-std::string grouped(double number);    // "16,410"; three digits below 1,000
+std::string grouped(double number);  // "16,410"; one decimal below 100
+std::string whole(std::int64_t number);
 std::string percent(double fraction);  // "89 %"
 
 struct StepText {
@@ -29,6 +32,8 @@ std::string heading(std::span<const Result> results, const TextStyle& style);
 std::string details(const Result& result, const TextStyle& style);
 // What the result rests on, each with its origin.
 std::string inputs(const Result& result, const TextStyle& style);
+// What lies outside of what is known, a text for each thing with all that was asked of it.
+std::vector<std::string> extrapolations(const Result& result);
 // What would help, best first.
 std::string remedies(std::span<const Result> results, const TextStyle& style);
 

@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/messages.hpp"
+#include "app/predicting.hpp"
+#include "app/scenarios.hpp"
+#include "app/signals.hpp"
+#include "app/verb.hpp"
+#include "sim/base/error.hpp"
+#include "sim/training/predict.hpp"
+
+namespace foretrain::app {
+namespace {
+
+struct Options : PredictingOptions {
+  std::vector<std::string> files;
+};
+
+int simulate(const Options& options) {
+  const std::vector<Scenario> scenarios = read_scenarios(options.files, options);
+  if (!options.trace.empty() && scenarios.size() > 1) {
+    throw Error(ErrorKind::input, "simulate: --trace shows one scenario; name one, or trace each by itself");
+  }
+  ResultTargets targets(options);
+  Timeline timeline;
+  std::vector<Result> results;
+  for (const Scenario& scenario : scenarios) {
+    if (interrupt_requested()) {
+      note(fmt::format("interrupted: {} of {} scenarios are finished", results.size(), scenarios.size()));
+      break;
+    }
+    if (scenarios.size() > 1) {
+      progress(fmt::format("{} of {}: {}", results.size() + 1, scenarios.size(), scenario.name));
+    }
+    PredictOptions how;
+    how.seed = options.seed;
+    how.timeline = targets.wants_trace() ? &timeline : nullptr;
+    results.push_back(predict(scenario, how));
+    results.back().question = scenario.question;
+  }
+  end_progress();
+  if (!results.empty()) targets.write(results, &timeline);
+  return 0;
+}
+
+}  // namespace
+
+Action prepare_simulate(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  command.add_option("SCENARIO", options->files, "scenario files; - is standard input")->required();
+  add_predicting_options(command, *options);
+  return [options] { return simulate(*options); };
+}
+
+}  // namespace foretrain::app
