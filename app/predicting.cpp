@@ -41,8 +41,7 @@ void fill(FileWriter* writer, Write write) {
   writer->commit();
 }
 
-std::string table_text(std::span<const Result> results) {
-  ConsoleOptions options;
+std::string table_text(std::span<const Result> results, ConsoleOptions options = {}) {
   options.style = text_style(STDOUT_FILENO);
   options.details = verbosity() == Verbosity::verbose;
   std::vector<std::filesystem::path> folders;
@@ -107,6 +106,17 @@ void ResultTargets::write(std::span<const Result> results, const Timeline* timel
     fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
   }
   if (table_) write_file("-", table_text(results));
+}
+
+void ResultTargets::write(const Sweep& sweep) {
+  fill(json_.get(), [&](const TextSink& sink) { write_sweep_json(sweep, sink); });
+  fill(csv_.get(), [&](const TextSink& sink) { write_sweep_csv(sweep, sink); });
+  if (!table_) return;
+  ConsoleOptions options;
+  options.labels.headings = short_names(sweep.axes);
+  for (const SweepRow& row : sweep.rows) options.labels.rows.push_back(row.values);
+  options.names = sweep.names();
+  write_file("-", table_text(sweep.results(), std::move(options)));
 }
 
 }  // namespace foretrain::app

@@ -10,6 +10,7 @@
 #include "app/verb.hpp"
 #include "sim/output/file_writer.hpp"
 #include "sim/output/result.hpp"
+#include "sim/output/sweep.hpp"
 #include "sim/output/timeline.hpp"
 
 namespace foretrain::app {
@@ -32,6 +33,7 @@ class ResultTargets {
   bool wants_trace() const { return trace_ != nullptr; }
   // Writes all of them, and the table to standard output unless one of them goes there.
   void write(std::span<const Result> results, const Timeline* timeline);
+  void write(const Sweep& sweep);
 
  private:
   std::unique_ptr<FileWriter> json_, csv_, trace_;

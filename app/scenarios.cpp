@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 
 #include "app/data_directories.hpp"
 #include "sim/base/error.hpp"
@@ -37,25 +38,36 @@ std::vector<std::string> settings_of(const PredictingOptions& options) {
   return settings;
 }
 
+ScenarioSource read_source(const std::string& file) {
+  if (file == "-") return {standard_input(), "standard-input"};
+  return {read_file_limited(file), file};
+}
+
+std::string scenario_name(const ScenarioSource& source) {
+  return data_name(source.file);
+}
+
+Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings) {
+  Diagnostics diagnostics;
+  std::optional<Scenario> scenario =
+      parse_scenario(source.text, source.file, Catalog(data_directories()), settings, diagnostics);
+  diagnostics.throw_errors();
+  return std::move(*scenario);
+}
+
 std::vector<Scenario> read_scenarios(const std::vector<std::string>& files,
                                      const PredictingOptions& options) {
   if (std::count(files.begin(), files.end(), "-") > 1) {
     throw Error(ErrorKind::input, "standard input (-) can be read once only");
   }
-  const Catalog catalog(data_directories());
   const std::vector<std::string> settings = settings_of(options);
   std::vector<Scenario> scenarios;
   Diagnostics diagnostics;
   for (const std::string& file : files) {
     try {
-      const bool is_standard_input = file == "-";
-      const std::string text = is_standard_input ? standard_input() : read_file_limited(file);
-      auto scenario =
-          parse_scenario(text, is_standard_input ? "standard-input" : file, catalog, settings, diagnostics);
-      if (scenario) scenarios.push_back(std::move(*scenario));
-    } catch (const Error& unreadable) {
-      for (const Diagnostic& finding : unreadable.diagnostics())
-        diagnostics.error(finding.where, finding.what);
+      scenarios.push_back(scenario_from(read_source(file), settings));
+    } catch (const Error& wrong) {
+      for (const Diagnostic& finding : wrong.diagnostics()) diagnostics.error(finding.where, finding.what);
     }
   }
   diagnostics.throw_errors();

@@ -9,7 +9,19 @@
 
 namespace foretrain::app {
 
-// In the order of `files`; "-" is standard input. Throws Error with what is wrong in all of them.
+// The text of a scenario and the name that messages show.
+struct ScenarioSource {
+  std::string text, file;
+};
+
+// "-" is standard input. Throws Error.
+ScenarioSource read_source(const std::string& file);
+std::string scenario_name(const ScenarioSource& source);
+
+// Safe to call from several threads. Throws Error with all that is wrong.
+Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings);
+
+// In the order of `files`. Throws Error with what is wrong in all of them.
 std::vector<Scenario> read_scenarios(const std::vector<std::string>& files, const PredictingOptions& options);
 
 // The settings with those of --profile, as the reader takes them; a path of --profile is meant from the

@@ -5,7 +5,7 @@ namespace {
 
 constexpr Verb table[] = {
     {"simulate", "SCENARIO...", "predict; print a table and the verdict", &prepare_simulate},
-    {"sweep", "SCENARIO --vary PATH=V1,V2,...", "the grid of what-ifs, one row each", nullptr},
+    {"sweep", "SCENARIO --vary PATH=V1,V2,...", "the grid of what-ifs, one row each", &prepare_sweep},
     {"compare", "RESULT|SCENARIO...", "ratios against the first", nullptr},
     {"plan", "SCENARIO --deadline 24h --budget 400USD", "the cheapest and fastest rows that fit", nullptr},
     {"explain", "SCENARIO", "which readings the observed numbers leave open", nullptr},

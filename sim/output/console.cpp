@@ -51,40 +51,75 @@ Ink ink_of_limit(const std::string& kind) {
   return kind == "straggler" ? Ink::magenta : Ink::yellow;
 }
 
-std::string table_of(std::span<const Result> results, const TextStyle& style) {
+int widest_line(const std::string& text) {
+  int widest = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    widest = std::max(widest, display_width(std::string_view(text).substr(at, end - at)));
+    at = end + 1;
+  }
+  return widest;
+}
+
+// The columns that tell the rows apart: the values of a sweep, or the names of the scenarios.
+RowLabels labels_of(std::span<const Result> results, const ConsoleOptions& options, int name_room) {
+  if (!options.labels.headings.empty()) {
+    RowLabels labels = options.labels;
+    for (auto& row : labels.rows) {
+      for (std::string& cell : row) cell = shortened(cell, name_room, options.style);
+    }
+    return labels;
+  }
+  if (results.size() < 2) return {{""}, {{""}}};
+  RowLabels labels{{"scenario"}, {}};
+  for (std::string& name : row_names(results, name_room, options.style)) {
+    labels.rows.push_back({std::move(name)});
+  }
+  return labels;
+}
+
+std::string table_of(std::span<const Result> results, const ConsoleOptions& options) {
   using Align = TextTable::Align;
-  const bool several = results.size() > 1;
+  const TextStyle& style = options.style;
   auto build = [&](int name_room, int bar_width) {
-    TextTable table({Align::left, Align::right, Align::right, Align::left, Align::right, Align::right,
-                     Align::left, Align::left});
-    table.add({several ? "scenario" : "", "workers", "step", "90 % int.", rate_heading(results), "eff.",
-               bar_width < 13 ? "parts" : "where it goes", "limit"});
-    const std::vector<std::string> names = row_names(results, name_room, style);
+    const RowLabels labels = labels_of(results, options, name_room);
+    std::vector<Align> columns(labels.headings.size(), Align::left);
+    columns.insert(columns.end(), {Align::right, Align::right, Align::left, Align::right, Align::right,
+                                   Align::left, Align::left});
+    TextTable table(std::move(columns));
+    auto add = [&](std::vector<std::string> cells, const std::vector<std::string>& rest) {
+      cells.insert(cells.end(), rest.begin(), rest.end());
+      table.add(std::move(cells));
+    };
+    constexpr int roomy_bar = 13;
+    add(labels.headings, {"workers", "step", "90 % int.", rate_heading(results), "eff.",
+                          bar_width < roomy_bar ? "parts" : "where it goes", "limit"});
     for (std::size_t i = 0; i < results.size(); ++i) {
       const Result& result = results[i];
       const auto step = console::step_with_interval(result.step);
-      table.add({several ? names[i] : "", std::to_string(result.workers), step.step, step.interval,
-                 grouped(result.units_per_second), percent(result.efficiency),
-                 console::bar(result.step.breakdown, bar_width, style),
-                 inked(result.limiting.kind, ink_of_limit(result.limiting.kind), style)});
+      add(labels.rows[i],
+          {std::to_string(result.workers), step.step, step.interval, grouped(result.units_per_second),
+           percent(result.efficiency), console::bar(result.step.breakdown, bar_width, style),
+           inked(result.limiting.kind, ink_of_limit(result.limiting.kind), style)});
     }
-    return table.text(several ? "" : " ");
-  };
-  auto width_of = [](const std::string& text) {
-    int widest = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      widest = std::max(widest, display_width(std::string_view(text).substr(at, end - at)));
-      at = end + 1;
-    }
-    return widest;
+    return table.text(results.size() > 1 ? "" : " ");
   };
   // Names are cut first, then the bar grows into what is left.
   constexpr int narrow_bar = 8, widest_bar = 24, shortest_name = 8, longest_name = 40;
-  int room = longest_name;
+  int room = 0;
+  for (const auto& row : options.labels.rows) {
+    for (const std::string& value : row) room = std::max(room, display_width(value));
+  }
+  if (options.labels.rows.empty()) {
+    for (const Result& result : results) room = std::max(room, display_width(result.scenario));
+  }
+  room = std::min(room, longest_name);
   std::string text = build(room, narrow_bar);
-  while (room > shortest_name && width_of(text) > style.width) text = build(--room, narrow_bar);
-  const int bar_width = std::clamp(narrow_bar + style.width - width_of(text), narrow_bar, widest_bar);
+  if (const int excess = widest_line(text) - style.width; excess > 0) {
+    room = std::max(shortest_name, room - excess);
+    text = build(room, narrow_bar);
+  }
+  const int bar_width = std::clamp(narrow_bar + style.width - widest_line(text), narrow_bar, widest_bar);
   return build(room, bar_width);
 }
 
@@ -96,9 +131,17 @@ class Sentences {
     if (found == all_.end()) found = all_.insert(all_.end(), {text, {}});
     found->scenarios.push_back(scenario);
   }
+  std::size_t size() const { return all_.size(); }
   std::string text(const char* label, std::size_t results, Ink ink, const TextStyle& style) const {
+    constexpr std::size_t most_sentences = 12;
     std::string out;
     for (const auto& [sentence, scenarios] : all_) {
+      if (&sentence == &all_[std::min(most_sentences, all_.size() - 1)].text &&
+          all_.size() > most_sentences) {
+        out += inked(label, ink, style) +
+               fmt::format(" and {} more, which --json lists\n", all_.size() - most_sentences);
+        break;
+      }
       std::string who;
       constexpr std::size_t most_names = 3;
       if (results > 1 && scenarios.size() < results) {
@@ -121,6 +164,27 @@ class Sentences {
   std::vector<Sentence> all_;
 };
 
+// Of many results the least efficient one of each limit, and how many share it.
+std::string verdicts_by_limit(std::span<const Result> results, const ConsoleOptions& options) {
+  struct Group {
+    std::size_t worst = 0, count = 0;
+  };
+  std::map<std::string, Group> groups;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Group& group = groups[results[i].limiting.kind];
+    if (group.count++ == 0 || results[i].efficiency < results[group.worst].efficiency) group.worst = i;
+  }
+  std::string out;
+  for (const auto& [kind, group] : groups) {
+    const Result& worst = results[group.worst];
+    const std::string& name = options.names.empty() ? worst.scenario : options.names[group.worst];
+    out += wrapped(fmt::format("{} limits {} of {}, {}{}: {}", kind, group.count, results.size(),
+                               group.count > 1 ? "most of all " : "", name, worst.limiting.text),
+                   options.style.width, "", "  ");
+  }
+  return out;
+}
+
 std::string validation_line(const std::optional<ValidationSummary>& validation) {
   if (!validation) return "not validated";
   auto error = [](double fraction) {
@@ -136,7 +200,7 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
   const TextStyle& style = options.style;
   if (results.empty()) return "";
   std::string out = console::heading(results, style) + '\n';
-  out += table_of(results, style);
+  out += table_of(results, options);
   out += inked(validation_line(options.validation), Ink::dim, style) + '\n';
   const std::string legend = console::legend(results, style);
   if (!legend.empty()) out += "parts: " + legend + '\n';
@@ -148,15 +212,18 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
     if (options.details) out += '\n' + console::inputs(result, style);
   }
   Sentences verdicts, warnings, extrapolated;
-  for (const Result& result : results) {
-    verdicts.add(result.limiting.text, result.scenario);
-    for (const std::string& warning : result.warnings) warnings.add(warning, result.scenario);
-    for (const std::string& sentence : console::extrapolations(result)) {
-      extrapolated.add(sentence, result.scenario);
-    }
-    if (!result.complete) warnings.add("interrupted: the result is incomplete", result.scenario);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Result& result = results[i];
+    const std::string& name = options.names.empty() ? result.scenario : options.names[i];
+    verdicts.add(result.limiting.text, name);
+    for (const std::string& warning : result.warnings) warnings.add(warning, name);
+    for (const std::string& sentence : console::extrapolations(result)) extrapolated.add(sentence, name);
+    if (!result.complete) warnings.add("interrupted: the result is incomplete", name);
   }
-  out += '\n' + verdicts.text("", results.size(), Ink::plain, style);
+  constexpr std::size_t few = 4;
+  out += '\n';
+  out += verdicts.size() <= few ? verdicts.text("", results.size(), Ink::plain, style)
+                                : verdicts_by_limit(results, options);
   out += console::remedies(results, style);
   out += extrapolated.text("extrapolated:", results.size(), Ink::yellow, style);
   out += warnings.text("warning:", results.size(), Ink::yellow, style);

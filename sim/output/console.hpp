@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/output/result.hpp"
 #include "sim/output/text_layout.hpp"
@@ -11,10 +12,18 @@
 
 namespace foretrain {
 
+// What stands before the other columns, in place of the scenario's name: the values of a sweep.
+struct RowLabels {
+  std::vector<std::string> headings;
+  std::vector<std::vector<std::string>> rows;  // one a result
+};
+
 struct ConsoleOptions {
   TextStyle style;
   bool details = false;  // where the time, the bytes and the memory go, for several results too
   std::optional<ValidationSummary> validation;
+  RowLabels labels;                // none: the names of the scenarios
+  std::vector<std::string> names;  // of the results in sentences; none: of the scenarios
 };
 
 // One table with a line a result; for a single one where its time goes; then what limits each and what to do.

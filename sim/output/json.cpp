@@ -43,12 +43,16 @@ class JsonFields : public FieldVisitor {
 
 void write_object(const Result& result, JsonWriter& writer) {
   writer.begin_object();
-  JsonFields fields(writer);
-  visit_fields(result, fields);
+  write_result_members(result, writer);
   writer.end_object();
 }
 
 }  // namespace
+
+void write_result_members(const Result& result, JsonWriter& writer) {
+  JsonFields fields(writer);
+  visit_fields(result, fields);
+}
 
 void write_json(std::span<const Result> results, const TextSink& sink) {
   JsonWriter writer(sink);

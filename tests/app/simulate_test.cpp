@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sim/base/parse_units.hpp"
 #include "tests/app/subprocess.hpp"
 
 using foretrain::test::Finished;
@@ -79,9 +80,7 @@ TEST_CASE("table, JSON and CSV of one run say the same") {
   CHECK(has(header, "step.time_s"));
   CHECK(has(row, result["step"]["time_s"].dump()));
   CHECK(has(row, result["throughput"]["units_per_s"].dump()));
-  char milliseconds[32];
-  std::snprintf(milliseconds, sizeof milliseconds, "%.1f ms", result["step"]["time_s"].get<double>() * 1e3);
-  CHECK(has(done.out, milliseconds));
+  CHECK(has(done.out, foretrain::format_time(result["step"]["time_s"].get<double>())));
 }
 
 TEST_CASE("several scenarios are one table and one array; standard input is a scenario too") {
@@ -114,7 +113,7 @@ TEST_CASE("settings and profiles on the command line override the file") {
 
 TEST_CASE("bad input is status 2, named with its place, and nothing is written") {
   const TemporaryFolder folder;
-  const std::string bad = folder.write("bad.yaml", two_nodes + "colour: blue\nsequence: many\n");
+  const std::string bad = folder.write("bad.yaml", two_nodes + "colour: blue\nprecision: fp31\n");
   const Finished done =
       run_foretrain({"simulate", bad, folder.path("none.yaml"), "--json", folder.path("r.json")});
   CHECK(done.status == 2);
