@@ -5,7 +5,6 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,7 +30,7 @@ struct Options : PredictingOptions {
 
 // One point of the grid: what came out or why nothing did.
 struct Point {
-  std::optional<Result> result;
+  std::unique_ptr<Result> result;
   std::exception_ptr failure;
 };
 
@@ -80,7 +79,7 @@ class Grid {
       if (i >= points_.size()) return;
       if (shows_progress) progress(fmt::format("{} of {}", i, points_.size()));
       try {
-        points_[i].result = result_at(i);
+        points_[i].result = std::make_unique<Result>(result_at(i));
       } catch (...) {
         points_[i].failure = std::current_exception();
         failed_ = true;
@@ -123,12 +122,12 @@ int sweep(const Options& options) {
     throw Error(ErrorKind::input, "sweep: --trace shows one scenario; use it with simulate --set");
   }
   Grid grid(options, std::move(axes));
+  ResultTargets targets(options);
   grid.compute();
   end_progress();
   const Sweep rows = grid.rows();
   if (!rows.complete)
     note(fmt::format("interrupted: {} of {} points are finished", rows.rows.size(), grid.size()));
-  ResultTargets targets(options);
   if (!rows.rows.empty()) targets.write(rows);
   return 0;
 }

@@ -8,6 +8,7 @@
 using foretrain::test::Finished;
 using foretrain::test::read_file;
 using foretrain::test::run_foretrain;
+using foretrain::test::RunOptions;
 using foretrain::test::TemporaryFolder;
 using nlohmann::json;
 
@@ -76,6 +77,28 @@ TEST_CASE("ranges go by factors and steps, with units") {
   CHECK(values_of(scenario, "cluster.network.bandwidth=10 Gbit/s..1000 Gbit/s*10") ==
         Values{"10 Gbit/s", "100 Gbit/s", "1000 Gbit/s"});
   CHECK(values_of(scenario, "cluster.nodes=1,4..5, 8") == Values{"1", "4", "5", "8"});
+}
+
+TEST_CASE("Ctrl-C ends a long sweep within a second and leaves the rows that are finished") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text);
+  RunOptions interrupted;
+  interrupted.signal_after_ms = 700;
+  const Finished done =
+      run_foretrain({"sweep", scenario, "--vary", "cluster.network.latency=1 us..900000 us+1", "--json",
+                     folder.path("s.json")},
+                    interrupted);
+  CHECK(done.status == 128 + 2);
+  CHECK(done.seconds < 4);  // a busy machine may start the program late
+  const auto files = folder.files();
+  // Where not even that much was possible in time, nothing is left half written.
+  if (files.size() == 2) {
+    const json sweep = json::parse(read_file(folder.path("s.json")));
+    CHECK(sweep["complete"] == false);
+    CHECK_FALSE(sweep["rows"].empty());
+  } else {
+    CHECK(files == Values{"a.yaml"});
+  }
 }
 
 TEST_CASE("a sweep that asks for nonsense is refused as a whole") {
