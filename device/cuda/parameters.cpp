@@ -86,6 +86,10 @@ void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
     const std::vector<float> values(static_cast<std::size_t>(parameter.elements), scale ? 1.0f : 0.0f);
     copy_to_device(to, values.data(), parameter.elements * 4, stream);
   }
+  compute_from_masters(stream);
+}
+
+void Parameters::compute_from_masters(cudaStream_t stream) {
   if (copies_.bytes()) {
     convert_rows(elements_, 1, masters_.data(), Scalar::f32, 1, copies_.data(), Scalar::bf16, 1, stream);
   }

@@ -28,6 +28,8 @@ class Parameters {
   void* gradient(int parameter) const;
   Scalar gradient_type() const { return gradient_type_; }
   Buffer gradients() const { return {gradients_.data(), gradients_.bytes()}; }
+  Buffer masters() const { return {masters_.data(), masters_.bytes()}; }
+  void compute_from_masters(cudaStream_t stream);  // makes the weights in the compute precision anew
 
   void initialize(std::uint64_t seed, cudaStream_t stream);
   void update(double learning_rate, double gradient_scale, cudaStream_t stream);

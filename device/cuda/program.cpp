@@ -293,6 +293,12 @@ double CudaProgram::loss() {
   return value;
 }
 
+void CudaProgram::weights_changed() {
+  use_device(context_.device);
+  parameters_->compute_from_masters(context_.compute);
+  if (refresh_launches_) refresh();
+}
+
 std::vector<float> CudaProgram::read_parameter(int parameter) {
   use_device(context_.device);
   return parameters_->read(parameter, context_.compute);

@@ -34,6 +34,8 @@ class CudaProgram : public Program {
   void set_gradient_scale(double factor) override { gradient_scale_ = factor; }
 
   Buffer gradients() override { return parameters_->gradients(); }
+  Buffer weights() override { return parameters_->masters(); }
+  void weights_changed() override;
   std::int64_t gradient_offset(int parameter) const override { return parameters_->offset(parameter); }
 
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override;

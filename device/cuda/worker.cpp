@@ -159,4 +159,16 @@ void CudaWorker::release(Buffer buffer) {
   buffers_.erase(buffer.data);
 }
 
+// Not on the default stream: what it has copied from pageable memory may still be on its way when it returns.
+void CudaWorker::write(Buffer to, std::span<const std::byte> from) {
+  use_device(context_.device);
+  FORETRAIN_CUDA(cudaMemcpyAsync(to.data, from.data(), from.size(), cudaMemcpyHostToDevice, context_.copy));
+  FORETRAIN_CUDA(cudaStreamSynchronize(context_.copy));
+}
+void CudaWorker::read(Buffer from, std::span<std::byte> to) {
+  use_device(context_.device);
+  FORETRAIN_CUDA(cudaMemcpyAsync(to.data(), from.data, to.size(), cudaMemcpyDeviceToHost, context_.copy));
+  FORETRAIN_CUDA(cudaStreamSynchronize(context_.copy));
+}
+
 }  // namespace foretrain::device::cuda

@@ -34,6 +34,8 @@ class CudaWorker : public Worker {
 
   Buffer allocate(std::int64_t bytes) override;
   void release(Buffer buffer) override;
+  void write(Buffer to, std::span<const std::byte> from) override;
+  void read(Buffer from, std::span<std::byte> to) override;
   std::int64_t peak_bytes() const override { return context_.account.peak; }
   void reset_peak() override { context_.account.peak = context_.account.current; }
 
