@@ -11,7 +11,7 @@ constexpr Verb table[] = {
     {"explain", "SCENARIO", "which readings the observed numbers leave open", nullptr},
     {"collective", "KIND --topology NAME|FILE", "time a collective over a topology", nullptr},
     {"calibrate", "--model M --batch 32,64 --out PROFILE.json", "time the local devices", nullptr},
-    {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", nullptr},
+    {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", &prepare_run},
     {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", nullptr},
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
     {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", nullptr},

@@ -145,6 +145,7 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("network", r.network);
   a.optional("line_rate_Bps", r.line_rate);
   a.optional("warmup_steps", r.warmup_steps);
+  a.optional("phase_every", r.phase_every, 1);
   a.optional("profile_digest", r.profile_digest);
   a.optional("profile_names", r.profile_names);
   a.optional("prediction", r.prediction);
@@ -157,6 +158,7 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("findings", r.findings);
   a.check(r.batch_per_worker > 0 && r.workers > 0 && r.nodes > 0, "has a count below 1");
   a.check(r.line_rate >= 0, "has a negative line rate");
+  a.check(r.phase_every > 0, "has phase_every below 1");
 }
 
 std::string run_record_to_json(const RunRecord& record) {

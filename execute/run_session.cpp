@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 
 namespace foretrain {
@@ -37,6 +39,17 @@ void trim_to_common_steps(std::vector<RankRecord>& ranks) {
   for (RankRecord& rank : ranks) {
     rank.step.resize(common);
     rank.step_host.resize(common);
+  }
+}
+
+// Random labels and a high rate may end in a loss that is no number, which is no failure of the measurement.
+void note_divergence(RunRecord& record) {
+  for (RankRecord& rank : record.ranks) {
+    if (std::isfinite(rank.first_loss) && std::isfinite(rank.last_loss)) continue;
+    if (!std::isfinite(rank.first_loss)) rank.first_loss = 0;
+    if (!std::isfinite(rank.last_loss)) rank.last_loss = 0;
+    record.findings.push_back(
+        {0, "divergence", "", fmt::format("the loss of rank {} is not a finite number", rank.rank)});
   }
 }
 
@@ -184,6 +197,7 @@ void RunSession::train(const Scenario& scenario, const RunOptions& options, cons
   const auto keep_own = [&] {
     trim_to_common_steps(own);
     record.ranks = std::move(own);
+    note_divergence(record);
   };
   try {
     run_watched(control, count, local.first_rank, local.world, work, watchdog);
@@ -194,6 +208,7 @@ void RunSession::train(const Scenario& scenario, const RunOptions& options, cons
   if (joins) clean(rendezvous_, local.first_rank == 0, meetings_++);
   if (all.empty()) return keep_own();
   record.ranks = std::move(all);
+  note_divergence(record);
   record.complete = true;
 }
 

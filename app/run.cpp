@@ -1,0 +1,288 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/data_directories.hpp"
+#include "app/messages.hpp"
+#include "app/signals.hpp"
+#include "app/verb.hpp"
+#include "device/registry.hpp"
+#include "execute/prediction.hpp"
+#include "execute/run_record_json.hpp"
+#include "execute/run_session.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/sha256.hpp"
+#include "sim/input/catalog.hpp"
+#include "sim/input/scenario_reader.hpp"
+#include "sim/output/file_writer.hpp"
+
+namespace foretrain::app {
+namespace {
+
+struct Options {
+  std::vector<std::string> files, settings, profiles;
+  std::string out, device, group;
+  int steps = 0, warmup = 10, repeats = 1, phase_every = 5;
+  double time_limit = 30;
+  std::uint64_t seed = 1;
+};
+
+// One run: a scenario, for the n-th time, and where its record goes.
+struct Planned {
+  const Scenario* scenario = nullptr;
+  std::size_t file = 0;
+  int repeat = 0;
+  std::filesystem::path target;
+};
+
+std::string whole_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// This process's command line as a shell would take it, the program without its folder.
+std::string command_text() {
+  const std::string words = whole_file("/proc/self/cmdline");
+  std::string text;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find('\0', at), words.size());
+    std::string word = words.substr(at, end - at);
+    if (at == 0) word = std::filesystem::path(word).filename().string();
+    const bool plain =
+        !word.empty() && word.find_first_of(" \t\n'\"\\$`&|;<>()*?[]{}~#!") == std::string::npos;
+    text += (text.empty() ? "" : " ") + (plain ? word : "'" + word + "'");
+    at = end + 1;
+  }
+  return text;
+}
+
+std::vector<std::string> overrides_of(const Options& options) {
+  std::vector<std::string> overrides = options.settings;
+  if (options.profiles.size() == 1) overrides.push_back("profile=" + options.profiles[0]);
+  if (options.profiles.size() > 1)
+    overrides.push_back(fmt::format("profile=[{}]", fmt::join(options.profiles, ", ")));
+  return overrides;
+}
+
+bool is_record_name(const std::filesystem::path& path) {
+  return path.extension() == ".json" || path.extension() == ".gz" || path == "/dev/null";
+}
+
+std::vector<Planned> plan_runs(const Options& options, const std::vector<Scenario>& scenarios) {
+  std::vector<Planned> runs;
+  const bool single = is_record_name(options.out);
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    for (int repeat = 0; repeat < options.repeats; ++repeat) {
+      std::filesystem::path target = options.out;
+      if (!single) {
+        target /= options.repeats > 1 ? fmt::format("{}.{}.json", scenarios[i].name, repeat + 1)
+                                      : scenarios[i].name + ".json";
+      }
+      runs.push_back({&scenarios[i], i, repeat, target});
+    }
+  }
+  if (single && runs.size() > 1) {
+    throw Error(ErrorKind::input,
+                fmt::format("run: --out names one file for {} runs; name a folder", runs.size()));
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (runs[i].target == runs[j].target && runs[i].target != "/dev/null") {
+        throw Error(ErrorKind::input,
+                    fmt::format("run: two scenarios are called '{}'", runs[i].scenario->name));
+      }
+    }
+  }
+  return runs;
+}
+
+// Of the profiles' files, in their order.
+std::string profile_digest(const Scenario& scenario, const Catalog& catalog) {
+  std::string all;
+  for (const std::string& name : scenario.profile_names) {
+    std::filesystem::path path = std::filesystem::path(scenario.file).parent_path() / name;
+    if (const auto shipped = catalog.find(DataKind::profile, name)) path = *shipped;
+    if (!std::filesystem::is_regular_file(path)) return "";
+    all += whole_file(path);
+  }
+  return all.empty() ? "" : sha256(all);
+}
+
+RunRecord begin_record(const Options& options, const Planned& planned, const Catalog& catalog,
+                       const Machine& here) {
+  RunRecord record;
+  record.complete = false;
+  record.date = utc_now();
+  record.command = command_text();
+  record.foretrain = FORETRAIN_VERSION;
+  record.machine = here;
+  record.scenario_yaml = whole_file(options.files[planned.file]);
+  record.overrides = overrides_of(options);
+  record.group = options.group;
+  record.repeat = planned.repeat;
+  record.profile_digest = profile_digest(*planned.scenario, catalog);
+  describe(*planned.scenario, record);
+  try {
+    record.prediction = predict_before(*planned.scenario, here, options.seed);
+  } catch (const Error& error) {
+    warning(fmt::format("{}: it runs without a prediction: {}", planned.scenario->name, error.what()));
+  }
+  return record;
+}
+
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
+}
+
+// A line a run on standard output.
+std::string summary_of(const RunRecord& record) {
+  const MeasuredStep measured = measured_step(record);
+  std::string text = fmt::format("{}: {} x {} {}, batch {} per worker", record.scenario_name, record.workers,
+                                 record.model, name_of(record.precision), record.batch_per_worker);
+  if (measured.steps == 0) return text + ": no step was finished\n";
+  text += fmt::format(": {} a step (5 % {}, 95 % {}; {} steps{})", seconds_text(measured.median),
+                      seconds_text(measured.p05), seconds_text(measured.p95), measured.steps,
+                      record.complete ? "" : ", interrupted");
+  if (record.prediction) {
+    text += fmt::format("; predicted {} ({} to {}), error {:+.2f} %", seconds_text(record.prediction->step),
+                        seconds_text(record.prediction->low), seconds_text(record.prediction->high),
+                        (record.prediction->step / measured.median - 1) * 100);
+  }
+  return text + "\n";
+}
+
+void warn_of_memory(const RunRecord& record) {
+  if (!record.prediction || record.machine.memory_bytes <= 0) return;
+  if (record.prediction->peak_bytes > record.machine.memory_bytes) {
+    warning(fmt::format("{}: the step needs about {:.1f} GB, the device has {:.1f} GB", record.scenario_name,
+                        record.prediction->peak_bytes / 1e9, record.machine.memory_bytes / 1e9));
+  }
+}
+
+void run_one(const Options& options, const Planned& planned, const Catalog& catalog, RunSession& session,
+             device::Backend& backend) {
+  const bool writes = session.is_first(*planned.scenario);
+  RunRecord record = begin_record(options, planned, catalog, backend.machine());
+  if (writes) {
+    warn_of_memory(record);
+    // Before the first step: what was predicted stands on disk whatever happens.
+    write_run_record(record, planned.target);
+    if (record.prediction) {
+      note(fmt::format("{}: predicted {} a step, digest {}", record.scenario_name,
+                       seconds_text(record.prediction->step), record.prediction->digest));
+    }
+  }
+  RunOptions how;
+  how.time_limit = options.time_limit;
+  how.rank.length.warmup = options.warmup;
+  if (options.steps > 0) how.rank.length.steps = options.steps;
+  how.rank.phase_every = options.phase_every;
+  how.rank.seed = options.seed;
+  RunCallbacks callbacks;
+  callbacks.stop = &interrupt_requested();
+  std::int64_t shown = -1;
+  callbacks.progress = [&](std::int64_t steps) {
+    if (!writes || steps == shown) return;
+    shown = steps;
+    progress(fmt::format("{}: step {}", record.scenario_name, steps));
+  };
+  callbacks.give_up = [](const std::string& what) {
+    error(what);
+    std::_Exit(static_cast<int>(ErrorKind::failure));
+  };
+  try {
+    session.run(*planned.scenario, how, callbacks, record);
+  } catch (...) {
+    end_progress();
+    if (writes) write_run_record(record, planned.target);
+    throw;
+  }
+  end_progress();
+  if (!writes) return;
+  write_run_record(record, planned.target);
+  write_file("-", summary_of(record));
+}
+
+int run(const Options& options) {
+  const Catalog catalog(data_directories());
+  std::vector<Scenario> scenarios;
+  const std::vector<std::string> overrides = overrides_of(options);
+  for (const std::string& file : options.files) {
+    scenarios.push_back(read_scenario(file, catalog, overrides));
+    for (const std::string& hint : scenarios.back().warnings) warning(hint);
+  }
+  const std::vector<Planned> runs = plan_runs(options, scenarios);
+  device::Backend& backend = device::choose_backend(options.device);
+  const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+  RunSession session(backend, read_launch_environment(environment), environment);
+  for (const Scenario& scenario : scenarios) {
+    session.local_workers(scenario);  // all mismatches before the first run
+  }
+  if (!is_record_name(options.out)) std::filesystem::create_directories(options.out);
+  for (const Planned& planned : runs) {
+    if (interrupt_requested()) break;
+    run_one(options, planned, catalog, session, backend);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Action prepare_run(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  command.add_option("SCENARIO", options->files, "scenario files")->required();
+  command.add_option("--out", options->out, "the run record (.json, .json.gz), or a folder for one a run")
+      ->type_name("RUN.json|FOLDER")
+      ->required();
+  command
+      .add_option("--steps", options->steps,
+                  "steps that count (default: 100, or 20 s of steps and at least 12)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  command.add_option("--warmup", options->warmup, "steps before those (default 10)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  command.add_option("--repeats", options->repeats, "runs of each scenario (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  command
+      .add_option("--device", options->device, "cuda, cpu or reference (default: cuda where a GPU answers)")
+      ->type_name("NAME");
+  command
+      .add_option("--time-limit", options->time_limit,
+                  "seconds without progress after which a run is given up (default 30)")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--phase-every", options->phase_every,
+                  "time phases and buckets in every n-th step (default 5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  command.add_option("--group", options->group, "name of the campaign, kept in the record")
+      ->type_name("NAME");
+  command.add_option("--seed", options->seed, "of weights and data (default 1)")->type_name("N");
+  command
+      .add_option("--set", options->settings,
+                  "set any key of the scenario, as in cluster.nodes=4; may be repeated")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command.add_option("--profile", options->profiles, "a profile in place of the scenario's; may be repeated")
+      ->type_name("NAME|FILE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  return [options] { return run(*options); };
+}
+
+}  // namespace foretrain::app
