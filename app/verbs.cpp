@@ -12,7 +12,7 @@ constexpr Verb table[] = {
     {"collective", "KIND --topology NAME|FILE", "time a collective over a topology", nullptr},
     {"calibrate", "--model M --batch 32,64 --out PROFILE.json", "time the local devices", nullptr},
     {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", &prepare_run},
-    {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", nullptr},
+    {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", &prepare_validate},
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
     {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", nullptr},
     {"check", "FILE...", "read any input file, show all its errors at once", nullptr},

@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include "app/data_directories.hpp"
+#include "app/messages.hpp"
+#include "app/terminal.hpp"
+#include "app/verb.hpp"
+#include "execute/record_files.hpp"
+#include "execute/reprediction.hpp"
+#include "execute/validation_text.hpp"
+#include "sim/base/error.hpp"
+#include "sim/input/catalog.hpp"
+#include "sim/output/file_writer.hpp"
+
+namespace foretrain::app {
+namespace {
+
+struct ValidateOptions {
+  std::vector<std::string> records;
+  std::string profile, max_error, json, csv;
+};
+
+// "5%" or "5 %" as a fraction.
+double read_percent(const std::string& text) {
+  std::size_t used = 0;
+  double number = -1;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  while (used > 0 && used < text.size() && text[used] == ' ') ++used;
+  const bool whole = used > 0 && text.substr(used) == "%" && std::isfinite(number) && number >= 0;
+  if (!whole) {
+    throw Error(ErrorKind::input,
+                fmt::format("validate: --max-error takes a percentage, as in 5%; '{}' is none", text));
+  }
+  constexpr double percents = 100;
+  return number / percents;
+}
+
+void write_target(const std::string& target, void (*write)(const Validation&, const TextSink&),
+                  const Validation& validation) {
+  if (target.empty()) return;
+  FileWriter writer(target);
+  write(validation, [&](std::string_view piece) { writer.write(piece); });
+  writer.commit();
+}
+
+// Exit status: 3 where a row that counts is worse than the bound, or where no row could be judged.
+int judge(const Validation& validation, double bound) {
+  if (validation.summary.rows == 0) {
+    error("--max-error: no row has a prediction to be judged");
+    return static_cast<int>(ErrorKind::bound);
+  }
+  int missed = 0;
+  for (const ValidationRow& row : validation.rows) {
+    if (!row.error || row.noisy() || std::abs(*row.error) <= bound) continue;
+    ++missed;
+    error(fmt::format("{}: off by {:+.2f} %, more than {:g} %", row.scenario, *row.error * 100, bound * 100));
+  }
+  return missed > 0 ? static_cast<int>(ErrorKind::bound) : 0;
+}
+
+int validate(const ValidateOptions& options) {
+  const double bound = options.max_error.empty() ? -1 : read_percent(options.max_error);
+  if (options.json == "-" && options.csv == "-") {
+    throw Error(ErrorKind::input, "validate: --json and --csv both write to standard output");
+  }
+  const std::vector<FiledRecord> records = read_record_files(options.records);
+  std::vector<std::string> skipped;
+  Repredictor repredict(Catalog(data_directories()), options.profile);
+  std::size_t done = 0;
+  const Validation validation = validate_records(
+      records,
+      [&](const FiledRecord& filed) {
+        progress(fmt::format("predicting {} ({} of {} records)", filed.record.scenario_name, ++done,
+                             records.size()));
+        return repredict(filed);
+      },
+      skipped);
+  end_progress();
+  for (const std::string& each : skipped) warning(each + "; left out");
+  for (const ValidationRow& row : validation.rows) {
+    for (const std::string& each : row.notes) note(row.scenario + ": " + each);
+  }
+
+  write_target(options.json, write_validation_json, validation);
+  write_target(options.csv, write_validation_csv, validation);
+  if (options.json != "-" && options.csv != "-") {
+    ValidationTableOptions table;
+    table.style = text_style(STDOUT_FILENO);
+    table.profile = options.profile;
+    write_file("-", validation_table(validation, table));
+  }
+  return bound < 0 ? 0 : judge(validation, bound);
+}
+
+}  // namespace
+
+Action prepare_validate(CLI::App& command) {
+  auto options = std::make_shared<ValidateOptions>();
+  command
+      .add_option("RUN", options->records, "run records, or folders that hold some (searched to any depth)")
+      ->required();
+  command
+      .add_option(
+          "--profile", options->profile,
+          "predict anew from this profile, not from each record's own; the predictions made before stay")
+      ->type_name("NAME|FILE");
+  command
+      .add_option("--max-error", options->max_error, "exit status 3 where a row's error is larger, as in 5%")
+      ->type_name("PERCENT");
+  command.add_option("--json", options->json, "write rows and summaries as JSON; - is standard output")
+      ->type_name("FILE|-");
+  command.add_option("--csv", options->csv, "write the rows as CSV; - is standard output")
+      ->type_name("FILE|-");
+  return [options] { return validate(*options); };
+}
+
+}  // namespace foretrain::app

@@ -1,0 +1,102 @@
+#include "execute/reprediction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "execute/distance.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/sha256.hpp"
+#include "sim/input/scenario_reader.hpp"
+#include "sim/training/predict.hpp"
+
+namespace foretrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string first_of(const std::vector<Diagnostic>& findings) {
+  return findings.empty() ? "" : findings.front().text();
+}
+
+// Of the links that gradients cross: those between nodes where there are several, else all.
+double slowest_link(const Topology& topology) {
+  double slowest = 0;
+  for (const Link& link : topology.links) {
+    if (topology.nodes > 1 && link.kind != LinkKind::network) continue;
+    const double rate = link.rate.bytes_per_second();
+    if (slowest == 0 || rate < slowest) slowest = rate;
+  }
+  return slowest;
+}
+
+}  // namespace
+
+const std::map<std::string, std::string>& Repredictor::profiles_in(const fs::path& folder) {
+  const auto [found, is_new] = profiles_.try_emplace(folder);
+  if (!is_new) return found->second;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool is_json = name.ends_with(".json") || name.ends_with(".json.gz");
+    if (is_json && name.find("profile") != std::string::npos && at->is_regular_file(error)) {
+      found->second.emplace(sha256(bytes_of(at->path())), fs::absolute(at->path()).string());
+    }
+  }
+  return found->second;
+}
+
+std::string Repredictor::profile_by_digest(const fs::path& record, const std::string& digest) {
+  if (digest.empty()) return "";
+  fs::path folder = fs::absolute(record).parent_path();
+  constexpr int levels = 3;
+  for (int level = 0; level < levels; ++level, folder = folder.parent_path()) {
+    for (const fs::path& place : {folder, folder / "profiles"}) {
+      const auto& known = profiles_in(place);
+      if (const auto found = known.find(digest); found != known.end()) return found->second;
+    }
+  }
+  return "";
+}
+
+Reprediction Repredictor::operator()(const FiledRecord& filed) {
+  const RunRecord& record = filed.record;
+  Reprediction out;
+  if (record.scenario_yaml.empty()) {
+    out.problem = "the record holds no scenario";
+    return out;
+  }
+  std::vector<std::string> overrides = record.overrides;
+  const std::string own = profile_.empty() ? profile_by_digest(filed.file, record.profile_digest) : profile_;
+  if (!own.empty()) overrides.push_back("profile=" + own);
+  try {
+    Diagnostics diagnostics;
+    const auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, diagnostics);
+    if (!scenario) {
+      out.problem = first_of(diagnostics.errors());
+      return out;
+    }
+    PredictOptions options;
+    options.remedies = false;
+    const Result result = predict(*scenario, options);
+    out.step = result.step.time;
+    out.low = result.step.low;
+    out.high = result.step.high;
+    out.gradient_bytes = result.communication.bytes_per_worker;
+    out.slowest_link = slowest_link(scenario->cluster.topology);
+    out.distance = distance_of(*scenario, record.machine);
+  } catch (const Error& error) {
+    out.problem = first_of(error.diagnostics());
+    if (out.problem.empty()) out.problem = error.what();
+  }
+  return out;
+}
+
+}  // namespace foretrain

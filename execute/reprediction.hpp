@@ -1,0 +1,33 @@
+// Predicts the scenario held in a run record again, with today's simulator.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "execute/validation.hpp"
+#include "sim/input/catalog.hpp"
+
+namespace foretrain {
+
+class Repredictor {
+ public:
+  // `profile`: a name or path in place of every record's own; empty: the record's.
+  Repredictor(Catalog catalog, std::string profile)
+      : catalog_(std::move(catalog)), profile_(std::move(profile)) {}
+
+  // The record's profile is looked for by its digest beside the record and in profiles/ there and in the two
+  // folders above, then as the scenario names it. Throws nothing that concerns the record alone: what hinders
+  // a prediction is Reprediction::problem.
+  Reprediction operator()(const FiledRecord& filed);
+
+ private:
+  std::string profile_by_digest(const std::filesystem::path& record, const std::string& digest);
+  const std::map<std::string, std::string>& profiles_in(const std::filesystem::path& folder);
+
+  Catalog catalog_;
+  std::string profile_;
+  std::map<std::filesystem::path, std::map<std::string, std::string>> profiles_;  // by folder: digest to path
+};
+
+}  // namespace foretrain

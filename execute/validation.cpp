@@ -1,0 +1,287 @@
+#include "execute/validation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "sim/base/sha256.hpp"
+
+namespace foretrain {
+namespace {
+
+constexpr double noisy_spread = 0.02;
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Repeats of one row agree in all of this.
+std::string key_of(const RunRecord& r) {
+  std::string key =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", r.scenario_name, r.group, r.source,
+                  r.model, name_of(r.precision), r.strategy, r.batch_per_worker, r.sequence, r.workers,
+                  r.nodes, r.network, r.profile_digest, r.machine.identity);
+  for (const std::string& text : r.overrides) key += '\n' + text;
+  return key;
+}
+
+// The measured one-worker step that is nearest in kind: of the same machine before others, of the same source
+// before others.
+std::optional<double> measured_one_worker(const RunRecord& of, std::span<const FiledRecord> records) {
+  std::vector<double> best;
+  int best_rank = -1;
+  for (const FiledRecord& each : records) {
+    const RunRecord& r = each.record;
+    const bool same_work = r.workers == 1 && r.model == of.model && r.precision == of.precision &&
+                           r.batch_per_worker == of.batch_per_worker && r.sequence == of.sequence;
+    const MeasuredStep step = measured_step(r);
+    if (!same_work || step.steps == 0) continue;
+    const int rank = (r.machine.identity == of.machine.identity ? 4 : 0) + (r.source == of.source ? 2 : 0) +
+                     (r.machine.gpu == of.machine.gpu ? 1 : 0);
+    if (rank < best_rank) continue;
+    if (rank > best_rank) best.clear();
+    best_rank = rank;
+    best.push_back(step.median);
+  }
+  if (best.empty()) return std::nullopt;
+  return median_of(best);
+}
+
+double bytes_of_parameters(const RunRecord& record) {
+  double elements = 0;
+  for (const ParameterRecord& parameter : record.parameters) {
+    double each = 1;
+    for (const std::int64_t size : parameter.shape) each *= static_cast<double>(size);
+    elements += each;
+  }
+  constexpr double fp32_bytes = 4;  // gradients, by default
+  return elements * fp32_bytes;
+}
+
+void add_naive(const RunRecord& record, std::span<const FiledRecord> records, ValidationRow& row) {
+  if (row.workers < 2) return;
+  std::optional<double> one = measured_one_worker(record, records);
+  if (!one && record.prediction && record.prediction->one_worker_step > 0) {
+    one = record.prediction->one_worker_step;
+    row.notes.emplace_back("naive: no measured step of one worker, the predicted one stands in");
+  }
+  const double bytes = row.now.gradient_bytes > 0 ? row.now.gradient_bytes : bytes_of_parameters(record);
+  const double rate = record.line_rate > 0 ? record.line_rate : row.now.slowest_link;
+  if (!one || bytes <= 0 || rate <= 0) return;
+  row.naive = naive_step(*one, row.strategy == "independent" ? 0 : bytes, row.workers, rate);
+}
+
+void add_memory(const RunRecord& record, ValidationRow& row) {
+  double peak = 0;
+  for (const RankRecord& rank : record.ranks) peak = std::max(peak, rank.peak_bytes);
+  if (peak > 0 && record.prediction && record.prediction->peak_bytes > 0) {
+    row.memory_error = record.prediction->peak_bytes / peak - 1;
+  }
+}
+
+ValidationRow row_of(std::span<const FiledRecord* const> repeats, std::span<const FiledRecord> records,
+                     const Repredict& repredict) {
+  const FiledRecord& first = *repeats[0];
+  const RunRecord& record = first.record;
+  ValidationRow row;
+  row.scenario = record.scenario_name.empty() ? record.model : record.scenario_name;
+  row.group = record.group;
+  row.model = record.model;
+  row.strategy = record.strategy;
+  row.precision = record.precision;
+  row.batch_per_worker = record.batch_per_worker;
+  row.workers = record.workers;
+  row.nodes = record.nodes;
+  row.network = record.network;
+
+  std::vector<double> medians, p05, p95;
+  for (const FiledRecord* repeat : repeats) {
+    const MeasuredStep step = measured_step(repeat->record);
+    medians.push_back(step.median);
+    p05.push_back(step.p05);
+    p95.push_back(step.p95);
+    row.steps += step.steps;
+    if (!repeat->record.complete) row.notes.push_back(repeat->file + ": the run was interrupted");
+  }
+  row.repeats = static_cast<int>(repeats.size());
+  row.measured = median_of(medians);
+  row.measured_p05 = median_of(p05);
+  row.measured_p95 = median_of(p95);
+  const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
+  row.repeat_spread = row.measured > 0 ? (*most - *least) / row.measured : 0;
+
+  row.now = repredict(first);
+  row.predicted = row.now.step;
+  if (!row.now.problem.empty()) row.notes.push_back("not predicted now: " + row.now.problem);
+  if (record.prediction) {
+    const PredictionBefore& before = *record.prediction;
+    row.predicted_before = before.step;
+    row.low = before.low;
+    row.high = before.high;
+    row.distance = before.distance;
+    if (!before.digest.empty() && before.digest != sha256(before.json)) {
+      row.notes.emplace_back("the stored prediction is not the one that was hashed before the run");
+    }
+  } else if (row.predicted) {
+    row.low = row.now.low;
+    row.high = row.now.high;
+    row.distance = row.now.distance;
+    row.notes.emplace_back("predicted after the run only");
+  }
+  const std::optional<double> predicted = row.predicted_before ? row.predicted_before : row.predicted;
+  if (predicted && row.measured > 0) {
+    row.error = *predicted / row.measured - 1;
+    row.hit = *row.low <= row.measured && row.measured <= *row.high;
+  }
+  add_naive(record, records, row);
+  add_memory(record, row);
+  if (row.noisy()) row.group = "noisy";
+  return row;
+}
+
+struct Judged {
+  const ValidationRow* row;
+  double predicted, low, high;
+};
+
+std::optional<Judged> judged_before(const ValidationRow& row) {
+  if (!row.error) return std::nullopt;
+  return Judged{&row, row.predicted_before ? *row.predicted_before : *row.predicted, *row.low, *row.high};
+}
+
+std::optional<Judged> judged_now(const ValidationRow& row) {
+  if (!row.now.step || row.measured <= 0) return std::nullopt;
+  return Judged{&row, *row.now.step, row.now.low.value_or(*row.now.step),
+                row.now.high.value_or(*row.now.step)};
+}
+
+// `count_noisy`: in the summary of the noisy group itself their errors are shown.
+ErrorSummary summarize_rows(const std::vector<Judged>& all, bool count_noisy = false) {
+  ErrorSummary out;
+  std::vector<double> widths;
+  double naive_sum = 0, ours_sum = 0;
+  int hits = 0, naive_rows = 0;
+  for (const Judged& each : all) {
+    const double measured = each.row->measured;
+    hits += each.low <= measured && measured <= each.high;
+    if (each.row->noisy() && !count_noisy) continue;
+    ++out.rows;
+    const double error = each.predicted / measured - 1;
+    out.mean_error += error;
+    out.mean_abs_error += std::abs(error);
+    out.max_abs_error = std::max(out.max_abs_error, std::abs(error));
+    widths.push_back((each.high - each.low) / each.predicted);
+    if (each.row->naive) {
+      ++naive_rows;
+      naive_sum += std::abs(*each.row->naive / measured - 1);
+      ours_sum += std::abs(error);
+    }
+  }
+  if (!all.empty()) out.coverage = static_cast<double>(hits) / static_cast<double>(all.size());
+  if (out.rows > 0) {
+    out.mean_error /= out.rows;
+    out.mean_abs_error /= out.rows;
+    out.interval_width = median_of(widths);
+  }
+  if (naive_rows > 0) {
+    out.naive_mean_abs_error = naive_sum / naive_rows;
+    if (naive_sum > 0) out.skill = 1 - ours_sum / naive_sum;
+  }
+  return out;
+}
+
+using Judge = std::optional<Judged> (*)(const ValidationRow&);
+using Names = std::vector<std::string>;
+
+// A row counts under each of its names.
+std::vector<NamedSummary> summarize_by(const std::vector<ValidationRow>& rows, Judge judge,
+                                       const std::function<Names(const ValidationRow&)>& names) {
+  std::map<std::string, std::vector<Judged>> parts;
+  for (const ValidationRow& row : rows) {
+    if (const auto judged = judge(row)) {
+      for (const std::string& name : names(row)) parts[name].push_back(*judged);
+    }
+  }
+  std::vector<NamedSummary> out;
+  for (const auto& [name, part] : parts) out.push_back({name, summarize_rows(part, name == "noisy")});
+  std::stable_sort(out.begin(), out.end(), [](const NamedSummary& a, const NamedSummary& b) {
+    return a.summary.mean_abs_error > b.summary.mean_abs_error;
+  });
+  return out;
+}
+
+ErrorSummary summarize_all(const std::vector<ValidationRow>& rows, Judge judge) {
+  std::vector<Judged> all;
+  for (const ValidationRow& row : rows) {
+    if (const auto judged = judge(row)) all.push_back(*judged);
+  }
+  return summarize_rows(all);
+}
+
+Names or_in_sample(const Names& distance) {
+  return distance.empty() ? Names{"in_sample"} : distance;
+}
+
+}  // namespace
+
+bool ValidationRow::noisy() const {
+  return repeat_spread > noisy_spread;
+}
+
+double naive_step(double one_worker_step, double gradient_bytes, int workers, double line_rate) {
+  const double ring_bytes = 2.0 * (workers - 1) / workers * gradient_bytes;
+  return one_worker_step / 3 + std::max(2.0 / 3 * one_worker_step, ring_bytes / line_rate);
+}
+
+Validation validate_records(std::span<const FiledRecord> records, const Repredict& repredict,
+                            std::vector<std::string>& skipped) {
+  std::map<std::string, std::vector<const FiledRecord*>> joined;
+  for (const FiledRecord& each : records) {
+    if (measured_step(each.record).steps == 0) {
+      skipped.push_back(each.file + ": has no counted step");
+      continue;
+    }
+    joined[key_of(each.record)].push_back(&each);
+  }
+  Validation out;
+  for (auto& [key, repeats] : joined) {
+    std::stable_sort(repeats.begin(), repeats.end(), [](const FiledRecord* a, const FiledRecord* b) {
+      return std::tie(a->record.repeat, a->file) < std::tie(b->record.repeat, b->file);
+    });
+    out.rows.push_back(row_of(repeats, records, repredict));
+  }
+  std::stable_sort(out.rows.begin(), out.rows.end(), [](const ValidationRow& a, const ValidationRow& b) {
+    const double a_error = a.error ? std::abs(*a.error) : -1, b_error = b.error ? std::abs(*b.error) : -1;
+    return a_error != b_error ? a_error > b_error : a.scenario < b.scenario;
+  });
+
+  out.summary = summarize_all(out.rows, judged_before);
+  out.groups = summarize_by(out.rows, judged_before, [](const ValidationRow& row) {
+    return Names{row.group.empty() ? "ungrouped" : row.group};
+  });
+  out.by_distance = summarize_by(out.rows, judged_before,
+                                 [](const ValidationRow& row) { return or_in_sample(row.distance); });
+  out.now = summarize_all(out.rows, judged_now);
+  out.now_by_distance = summarize_by(out.rows, judged_now,
+                                     [](const ValidationRow& row) { return or_in_sample(row.now.distance); });
+
+  double memory_sum = 0, memory_most = 0;
+  int memory_rows = 0;
+  for (const ValidationRow& row : out.rows) {
+    if (!row.memory_error) continue;
+    ++memory_rows;
+    memory_sum += std::abs(*row.memory_error);
+    memory_most = std::max(memory_most, std::abs(*row.memory_error));
+  }
+  if (memory_rows > 0) {
+    out.memory_mean_abs_error = memory_sum / memory_rows;
+    out.memory_max_abs_error = memory_most;
+  }
+  return out;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,236 @@
+#include "execute/validation_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "sim/output/csv.hpp"
+
+namespace foretrain {
+namespace {
+
+void member(JsonWriter& json, const char* name, const std::optional<double>& value) {
+  json.key(name);
+  value ? json.value(*value) : json.null();
+}
+
+void member(JsonWriter& json, const char* name, const std::vector<std::string>& values) {
+  json.key(name);
+  json.begin_array();
+  for (const std::string& value : values) json.value(value);
+  json.end_array();
+}
+
+void write_row(JsonWriter& json, const ValidationRow& row) {
+  json.begin_object();
+  json.member("scenario", row.scenario);
+  json.member("group", row.group);
+  json.member("model", row.model);
+  json.member("precision", name_of(row.precision));
+  json.member("batch_per_worker", row.batch_per_worker);
+  json.member("workers", row.workers);
+  json.member("nodes", row.nodes);
+  json.member("network", row.network);
+  json.member("measured_s", row.measured);
+  json.member("measured_p05_s", row.measured_p05);
+  json.member("measured_p95_s", row.measured_p95);
+  json.member("repeat_spread", row.repeat_spread);
+  member(json, "predicted_before_s", row.predicted_before);
+  member(json, "predicted_s", row.predicted);
+  member(json, "low_s", row.low);
+  member(json, "high_s", row.high);
+  member(json, "naive_s", row.naive);
+  member(json, "error", row.error);
+  json.key("hit");
+  row.hit ? json.value(*row.hit) : json.null();
+  member(json, "distance", row.distance);
+  json.end_object();
+}
+
+void write_summary(JsonWriter& json, const ErrorSummary& summary) {
+  json.begin_object();
+  json.member("rows", summary.rows);
+  json.member("mean_abs_error", summary.mean_abs_error);
+  json.member("max_abs_error", summary.max_abs_error);
+  json.member("mean_error", summary.mean_error);
+  json.member("coverage", summary.coverage);
+  json.member("interval_width", summary.interval_width);
+  member(json, "naive_mean_abs_error", summary.naive_mean_abs_error);
+  member(json, "skill", summary.skill);
+  json.end_object();
+}
+
+void write_parts(JsonWriter& json, const char* name, const std::vector<NamedSummary>& parts) {
+  json.key(name);
+  json.begin_object();
+  for (const NamedSummary& part : parts) {
+    json.key(part.name);
+    write_summary(json, part.summary);
+  }
+  json.end_object();
+}
+
+std::string cell(const std::optional<double>& value) {
+  return value ? shortest(*value) : "";
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+// "31.2 ms", "4.02 s": three digits and a half.
+std::string time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  const double ms = seconds * 1e3;
+  return fmt::format("{:.{}f} ms", ms, ms < 10 ? 3 : ms < 100 ? 2 : 1);
+}
+
+std::string optional_time(const std::optional<double>& seconds) {
+  return seconds ? time_text(*seconds) : "-";
+}
+
+std::string signed_percent(const std::optional<double>& fraction) {
+  return fraction ? fmt::format("{:+.2f} %", *fraction * 100) : "-";
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:.2f} %", fraction * 100);
+}
+
+std::string hit_text(const ValidationRow& row) {
+  if (!row.hit) return "-";
+  if (*row.hit) return "hit";
+  return row.measured < *row.low ? "below" : "above";
+}
+
+std::string network_text(const ValidationRow& row) {
+  const std::string network = row.network.empty() ? "-" : row.network;
+  return row.nodes > 1 ? fmt::format("{} nodes, {}", row.nodes, network) : network;
+}
+
+std::string rows_table(const std::vector<ValidationRow>& rows) {
+  using Align = TextTable::Align;
+  TextTable table({Align::left, Align::left, Align::right, Align::right, Align::left, Align::left,
+                   Align::right, Align::right, Align::right, Align::right, Align::left, Align::right,
+                   Align::left});
+  table.add({"model", "prec.", "batch", "workers", "strategy", "network", "measured", "repeats", "predicted",
+             "error", "interval", "now", "not seen in calibration"});
+  for (const ValidationRow& row : rows) {
+    const std::string spread =
+        row.repeats > 1 ? fmt::format("{} \u00b1 {:.1f} %", row.repeats, row.repeat_spread * 50) : "1";
+    std::optional<double> now_error;
+    if (row.now.step && row.measured > 0) now_error = *row.now.step / row.measured - 1;
+    table.add({row.model, name_of(row.precision), std::to_string(row.batch_per_worker),
+               std::to_string(row.workers), row.strategy, network_text(row), time_text(row.measured), spread,
+               optional_time(row.predicted_before ? row.predicted_before : row.predicted),
+               signed_percent(row.error), hit_text(row) + (row.noisy() ? ", noisy" : ""),
+               signed_percent(now_error), joined(row.distance, ", ")});
+  }
+  return table.text();
+}
+
+void add_summary(TextTable& table, const std::string& name, const ErrorSummary& s) {
+  auto optional_percent = [](const std::optional<double>& value) { return value ? percent(*value) : "-"; };
+  table.add({name, std::to_string(s.rows), percent(s.mean_abs_error), percent(s.max_abs_error),
+             signed_percent(s.mean_error), fmt::format("{:.0f} %", s.coverage * 100),
+             percent(s.interval_width), optional_percent(s.naive_mean_abs_error),
+             s.skill ? fmt::format("{:.2f}", *s.skill) : "-"});
+}
+
+}  // namespace
+
+void write_validation_json(const Validation& validation, const TextSink& sink) {
+  JsonWriter json(sink);
+  json.begin_object();
+  json.member("schema", "foretrain/validation/1");
+  json.key("rows");
+  json.begin_array();
+  for (const ValidationRow& row : validation.rows) write_row(json, row);
+  json.end_array();
+  json.key("summary");
+  write_summary(json, validation.summary);
+  write_parts(json, "groups", validation.groups);
+  write_parts(json, "by_distance", validation.by_distance);
+  json.key("now");
+  json.begin_object();
+  json.key("summary");
+  write_summary(json, validation.now);
+  write_parts(json, "by_distance", validation.now_by_distance);
+  json.end_object();
+  json.key("memory");
+  json.begin_object();
+  member(json, "mean_abs_error", validation.memory_mean_abs_error);
+  member(json, "max_abs_error", validation.memory_max_abs_error);
+  json.end_object();
+  json.end_object();
+  sink("\n");
+}
+
+void write_validation_csv(const Validation& validation, const TextSink& sink) {
+  sink(
+      "scenario,group,model,precision,batch_per_worker,workers,nodes,network,measured_s,measured_p05_s,"
+      "measured_p95_s,repeat_spread,predicted_before_s,predicted_s,low_s,high_s,naive_s,error,hit,"
+      "distance\n");
+  for (const ValidationRow& row : validation.rows) {
+    const std::vector<std::string> cells{row.scenario,
+                                         row.group,
+                                         row.model,
+                                         name_of(row.precision),
+                                         std::to_string(row.batch_per_worker),
+                                         std::to_string(row.workers),
+                                         std::to_string(row.nodes),
+                                         row.network,
+                                         shortest(row.measured),
+                                         shortest(row.measured_p05),
+                                         shortest(row.measured_p95),
+                                         shortest(row.repeat_spread),
+                                         cell(row.predicted_before),
+                                         cell(row.predicted),
+                                         cell(row.low),
+                                         cell(row.high),
+                                         cell(row.naive),
+                                         cell(row.error),
+                                         row.hit ? (*row.hit ? "true" : "false") : "",
+                                         joined(row.distance, " ")};
+    std::string line;
+    for (const std::string& each : cells)
+      line += (line.empty() && &each == &cells[0] ? "" : ",") + csv_cell(each);
+    sink(line + '\n');
+  }
+}
+
+std::string validation_table(const Validation& validation, const ValidationTableOptions& options) {
+  using Align = TextTable::Align;
+  std::string out = rows_table(validation.rows);
+  TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+                   Align::right, Align::right, Align::right});
+  table.add({"", "rows", "mean |e|", "max |e|", "mean e", "coverage", "width", "naive |e|", "skill"});
+  add_summary(table, "all", validation.summary);
+  for (const NamedSummary& part : validation.groups) add_summary(table, "group " + part.name, part.summary);
+  for (const NamedSummary& part : validation.by_distance) {
+    add_summary(table, part.name == "in_sample" ? "all seen" : "not seen: " + part.name, part.summary);
+  }
+  if (validation.now.rows > 0) {
+    const std::string with = options.profile.empty() ? "" : ", profile " + options.profile;
+    add_summary(table, "predicted now" + with, validation.now);
+    for (const NamedSummary& part : validation.now_by_distance) {
+      add_summary(table, part.name == "in_sample" ? "  now, all seen" : "  now, not seen: " + part.name,
+                  part.summary);
+    }
+  }
+  out += '\n' + table.text();
+  if (validation.memory_max_abs_error) {
+    out += fmt::format("\npeak memory of a GPU: mean |error| {}, worst {}\n",
+                       percent(*validation.memory_mean_abs_error), percent(*validation.memory_max_abs_error));
+  }
+  if (options.notes) {
+    for (const ValidationRow& row : validation.rows) {
+      for (const std::string& note : row.notes) out += fmt::format("{}: {}\n", row.scenario, note);
+    }
+  }
+  return out;
+}
+
+}  // namespace foretrain
