@@ -11,11 +11,15 @@
 #include "app/messages.hpp"
 #include "app/terminal.hpp"
 #include "app/verb.hpp"
+#include "execute/parts_files.hpp"
+#include "execute/parts_validation.hpp"
 #include "execute/record_files.hpp"
 #include "execute/reprediction.hpp"
 #include "execute/validation_text.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/catalog.hpp"
+#include "sim/input/gunzip.hpp"
+#include "sim/input/profile_json.hpp"
 #include "sim/output/file_writer.hpp"
 
 namespace foretrain::app {
@@ -23,6 +27,7 @@ namespace {
 
 struct ValidateOptions {
   std::vector<std::string> records;
+  bool parts = false;
   std::string profile, max_error, json, csv;
 };
 
@@ -45,8 +50,9 @@ double read_percent(const std::string& text) {
   return number / percents;
 }
 
-void write_target(const std::string& target, void (*write)(const Validation&, const TextSink&),
-                  const Validation& validation) {
+template <typename Content>
+void write_target(const std::string& target, void (*write)(const Content&, const TextSink&),
+                  const Content& validation) {
   if (target.empty()) return;
   FileWriter writer(target);
   write(validation, [&](std::string_view piece) { writer.write(piece); });
@@ -68,11 +74,57 @@ int judge(const Validation& validation, double bound) {
   return missed > 0 ? static_cast<int>(ErrorKind::bound) : 0;
 }
 
+int judge_parts(const PartsValidation& validation, double bound) {
+  int missed = 0, judged = 0;
+  for (const PartsRow& row : validation.rows) {
+    if (row.kind != "whole") continue;
+    ++judged;
+    if (std::abs(row.error()) <= bound) continue;
+    ++missed;
+    error(fmt::format("{} {} batch {}: off by {:+.2f} %, more than {:g} %", row.model, name_of(row.precision),
+                      row.batch, row.error() * 100, bound * 100));
+  }
+  if (judged == 0) error("--max-error: the profile holds no step that could be predicted");
+  return missed > 0 || judged == 0 ? static_cast<int>(ErrorKind::bound) : 0;
+}
+
+// A profile, and what calibration checked beside it.
+int validate_parts_of(const ValidateOptions& options, double bound) {
+  Diagnostics diagnostics;
+  std::shared_ptr<const Profile> profile;
+  std::vector<OverlapMeasurement> overlaps;
+  const Catalog catalog(data_directories());
+  for (const std::string& name : options.records) {
+    const auto file = catalog.resolve(DataKind::profile, name, {"validate --parts"}, diagnostics);
+    if (!file) continue;
+    const std::string text = read_possibly_compressed(*file);
+    if (is_calibration_check(text)) {
+      for (auto& each : parse_overlaps(text, file->string(), diagnostics))
+        overlaps.push_back(std::move(each));
+    } else if (auto read = parse_profile(text, file->string(), diagnostics)) {
+      if (profile) diagnostics.error({file->string()}, "is a second profile; --parts takes one");
+      profile = std::make_shared<const Profile>(std::move(*read));
+    }
+  }
+  if (!profile && diagnostics.ok()) diagnostics.error({"validate --parts"}, "needs a profile");
+  diagnostics.throw_errors();
+
+  const PartsValidation validation = validate_parts(
+      profile, overlaps,
+      [&](const std::string& model, int gpus) { return scenario_of_model(catalog, model, gpus); });
+  for (const std::string& problem : validation.problems) warning("not predicted: " + problem);
+  write_target(options.json, write_parts_json, validation);
+  write_target(options.csv, write_parts_csv, validation);
+  if (options.json != "-" && options.csv != "-") write_file("-", parts_table(validation));
+  return bound < 0 ? 0 : judge_parts(validation, bound);
+}
+
 int validate(const ValidateOptions& options) {
   const double bound = options.max_error.empty() ? -1 : read_percent(options.max_error);
   if (options.json == "-" && options.csv == "-") {
     throw Error(ErrorKind::input, "validate: --json and --csv both write to standard output");
   }
+  if (options.parts) return validate_parts_of(options, bound);
   const std::vector<FiledRecord> records = read_record_files(options.records);
   std::vector<std::string> skipped;
   Repredictor repredict(Catalog(data_directories()), options.profile);

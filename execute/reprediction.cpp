@@ -39,6 +39,18 @@ double slowest_link(const Topology& topology) {
 
 }  // namespace
 
+Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus) {
+  const std::string text = fmt::format(
+      "model: {}\nprofile: {{ steps: [[1, 1 ms]] }}\nbatch: {{ per_worker: 1 }}\n"
+      "cluster: {{ topology: nvlink-node, gpus_per_node: {} }}\n",
+      model, gpus);
+  Diagnostics diagnostics;
+  auto scenario = parse_scenario(text, "model '" + model + "'", catalog, {}, diagnostics);
+  diagnostics.throw_errors();
+  scenario->warnings.clear();
+  return std::move(*scenario);
+}
+
 const std::map<std::string, std::string>& Repredictor::profiles_in(const fs::path& folder) {
   const auto [found, is_new] = profiles_.try_emplace(folder);
   if (!is_new) return found->second;

@@ -7,8 +7,13 @@
 
 #include "execute/validation.hpp"
 #include "sim/input/catalog.hpp"
+#include "sim/input/scenario.hpp"
 
 namespace foretrain {
+
+// The named model on one node of so many GPUs, with all else at its default; precision, batch and profile are
+// for the caller to set. Throws Error (input) where the model is not known.
+Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus);
 
 class Repredictor {
  public:
