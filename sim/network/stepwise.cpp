@@ -1,0 +1,238 @@
+#include "sim/network/stepwise.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.hpp"
+#include "sim/network/flows.hpp"
+
+namespace foretrain {
+namespace {
+
+constexpr std::uint64_t most_sends = 50'000'000;
+
+int add_route(FlowEngine& engine, Routes& routes, const RankGroup& group, int from, int to) {
+  const int a = group.workers[static_cast<std::size_t>(from)],
+            b = group.workers[static_cast<std::size_t>(to)];
+  return engine.add_route(routes.between(a, b), routes.latency(a, b));
+}
+
+// Ranks by counters alone, so that a ring of thousands needs no list of its millions of sends.
+void run_rings(FlowEngine& engine, Routes& routes, const RankGroup& group, int steps, double bytes,
+               int rings) {
+  const auto n = static_cast<std::size_t>(group.ranks);
+  struct Place {  // of a rank in a ring
+    int route = 0;
+    int next = 0;                             // place that it sends to
+    int started = 0, sent = 0, received = 0;  // steps
+  };
+  std::vector<Place> places(n * static_cast<std::size_t>(rings));
+  for (int ring = 0; ring < rings; ++ring) {
+    const std::vector<int> order = ring_order(group, ring, rings);
+    const std::size_t base = n * static_cast<std::size_t>(ring);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t next = (i + 1) % n;
+      places[base + i].route = add_route(engine, routes, group, order[i], order[next]);
+      places[base + i].next = static_cast<int>(base + next);
+    }
+  }
+  const double chunk = bytes / static_cast<double>(n) / rings;
+  auto start = [&](std::size_t at) {
+    ++places[at].started;
+    engine.start(places[at].route, chunk, at);
+  };
+  auto start_if_ready = [&](std::size_t at) {
+    const Place& place = places[at];
+    if (place.started < steps && place.sent == place.started && place.received >= place.started) start(at);
+  };
+  for (std::size_t at = 0; at < places.size(); ++at) start(at);
+  std::vector<std::uint64_t> through;
+  while (engine.advance(through)) {
+    for (std::uint64_t at : through) {
+      Place& place = places[at];
+      ++place.sent;
+      ++places[static_cast<std::size_t>(place.next)].received;
+      start_if_ready(at);
+      start_if_ready(static_cast<std::size_t>(place.next));
+    }
+    through.clear();
+  }
+}
+
+// Sends that wait for others: a graph without cycles.
+class SendGraph {
+ public:
+  SendGraph(FlowEngine& engine, Routes& routes, const RankGroup& group)
+      : engine_(engine), routes_(routes), group_(group) {}
+
+  // A stream of pieces from one rank to another; returns the first send's index, the others follow it. Each
+  // waits for the one before.
+  int add_stream(int from, int to, double bytes, int pieces) {
+    const int route = add_route(engine_, routes_, group_, from, to);
+    const auto first = static_cast<int>(sends_.size());
+    for (int piece = 0; piece < pieces; ++piece) {
+      sends_.push_back({route, bytes / pieces, 0, {}});
+      if (piece > 0) add_order(first + piece - 1, first + piece);
+    }
+    return first;
+  }
+
+  // The pieces of `later` each wait for the same piece of `earlier`.
+  void chain(int earlier, int later, int pieces) {
+    for (int piece = 0; piece < pieces; ++piece) add_order(earlier + piece, later + piece);
+  }
+
+  void run() {
+    for (std::size_t i = 0; i < sends_.size(); ++i) {
+      if (sends_[i].waits_for == 0) engine_.start(sends_[i].route, sends_[i].bytes, i);
+    }
+    std::vector<std::uint64_t> through;
+    while (engine_.advance(through)) {
+      for (std::uint64_t done : through) {
+        for (int next : sends_[done].before) {
+          Send& send = sends_[static_cast<std::size_t>(next)];
+          if (--send.waits_for == 0) {
+            engine_.start(send.route, send.bytes, static_cast<std::uint64_t>(next));
+          }
+        }
+      }
+      through.clear();
+    }
+  }
+
+ private:
+  struct Send {
+    int route = 0;
+    double bytes = 0;
+    int waits_for = 0;
+    std::vector<int> before;
+  };
+
+  void add_order(int earlier, int later) {
+    sends_[static_cast<std::size_t>(earlier)].before.push_back(later);
+    ++sends_[static_cast<std::size_t>(later)].waits_for;
+  }
+
+  FlowEngine& engine_;
+  Routes& routes_;
+  const RankGroup& group_;
+  std::vector<Send> sends_;
+};
+
+// Parents of the ranks: the trees of the nodes, and chains within each from the GPU that talks to other
+// nodes.
+std::vector<int> rank_tree(const RankGroup& group, const std::vector<TreeNode>& nodes, int pair, int pairs) {
+  std::vector<int> parents(static_cast<std::size_t>(group.ranks), -1);
+  auto head = [&](std::size_t node) {
+    const std::vector<int>& ranks = group.by_node[node];
+    return ranks.size() * static_cast<std::size_t>(pair) / static_cast<std::size_t>(pairs);
+  };
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    const std::vector<int>& ranks = group.by_node[node];
+    const std::size_t first = head(node);
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      parents[static_cast<std::size_t>(ranks[(first + i) % ranks.size()])] =
+          ranks[(first + i - 1) % ranks.size()];
+    }
+    if (nodes[node].parent < 0) continue;
+    const auto above = static_cast<std::size_t>(nodes[node].parent);
+    parents[static_cast<std::size_t>(ranks[first])] = group.by_node[above][head(above)];
+  }
+  return parents;
+}
+
+void add_tree(SendGraph& graph, const std::vector<int>& parents, double bytes, int pieces) {
+  const std::size_t n = parents.size();
+  std::vector<int> up(n, -1), down(n, -1);
+  std::vector<std::vector<int>> children(n);
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    if (parents[rank] < 0) continue;
+    children[static_cast<std::size_t>(parents[rank])].push_back(static_cast<int>(rank));
+    up[rank] = graph.add_stream(static_cast<int>(rank), parents[rank], bytes, pieces);
+    down[rank] = graph.add_stream(parents[rank], static_cast<int>(rank), bytes, pieces);
+  }
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    for (int child : children[rank]) {
+      const auto c = static_cast<std::size_t>(child);
+      if (parents[rank] >= 0) {
+        graph.chain(up[c], up[rank], pieces);      // a sum goes up once all children's parts are there
+        graph.chain(down[rank], down[c], pieces);  // and down once it is here
+        continue;
+      }
+      for (int other : children[rank]) graph.chain(up[static_cast<std::size_t>(other)], down[c], pieces);
+    }
+  }
+}
+
+void add_chain(SendGraph& graph, const std::vector<int>& order, bool towards_first, double bytes,
+               int pieces) {
+  int before = -1;
+  const std::size_t n = order.size();
+  for (std::size_t i = 0; i + 1 < n; ++i) {
+    const int stream = towards_first ? graph.add_stream(order[n - 1 - i], order[n - 2 - i], bytes, pieces)
+                                     : graph.add_stream(order[i], order[i + 1], bytes, pieces);
+    if (before >= 0) graph.chain(before, stream, pieces);
+    before = stream;
+  }
+}
+
+void check_size(double sends) {
+  if (sends > static_cast<double>(most_sends)) {
+    throw Error(ErrorKind::input,
+                fmt::format("a stepwise replay of {:.3g} messages is too long: leave --stepwise "
+                            "out for the closed form, or take fewer ranks",
+                            sends));
+  }
+}
+
+}  // namespace
+
+StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, CollectiveKind kind,
+                               CollectiveAlgorithm algorithm, const RankGroup& group, Bytes bytes,
+                               const StepwiseOptions& options) {
+  if (!has_algorithm(kind, algorithm)) {
+    throw Error(ErrorKind::input, fmt::format("{} has no algorithm '{}'", name_of(kind), name_of(algorithm)));
+  }
+  FlowEngine engine(topology);
+  const auto size = static_cast<double>(bytes.count());
+  const int pieces = std::max(1, options.pieces), rings = std::max(1, options.rings);
+  const double n = group.ranks;
+  if (group.ranks > 1 && bytes.count() > 0) {
+    SendGraph graph(engine, routes, group);
+    const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+    if (algorithm == CollectiveAlgorithm::tree) {
+      check_size(4 * n * pieces * rings);
+      for (const auto& nodes : {binary_tree(group.nodes), second_binary_tree(group.nodes)}) {
+        for (int pair = 0; pair < rings; ++pair) {
+          add_tree(graph, rank_tree(group, nodes, pair, rings), size / 2 / rings, pieces);
+        }
+      }
+      graph.run();
+    } else if (algorithm == CollectiveAlgorithm::direct) {
+      check_size(n * n);
+      for (const Transfer& each : transfers(kind, algorithm, group)) {
+        graph.add_stream(each.from, each.to, size * each.share, 1);
+      }
+      graph.run();
+    } else if (is_chain) {
+      check_size(n * pieces * rings);
+      for (int ring = 0; ring < rings; ++ring) {
+        std::vector<int> order = ring_order(group, ring, rings);
+        std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());
+        const bool is_reduce = kind == CollectiveKind::reduce;
+        if (is_reduce) std::rotate(order.begin(), order.begin() + 1, order.end());
+        if (is_reduce) std::reverse(order.begin(), order.end());  // the root first, its neighbour last
+        add_chain(graph, order, is_reduce, size / rings, pieces);
+      }
+      graph.run();
+    } else {
+      const int steps = ring_steps(kind, group.ranks);
+      check_size(n * steps * rings);
+      run_rings(engine, routes, group, steps, size, rings);
+    }
+  }
+  return {engine.now(), engine.bytes_by_link(), engine.started()};
+}
+
+}  // namespace foretrain

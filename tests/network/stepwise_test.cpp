@@ -1,0 +1,175 @@
+#include "sim/network/stepwise.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+#include "sim/network/collective_cost.hpp"
+#include "sim/network/families.hpp"
+
+using namespace foretrain;
+
+namespace {
+
+std::vector<int> all_ranks(const Topology& topology) {
+  std::vector<int> ranks(topology.workers.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Topology star(int hosts, double gigabits, double microseconds) {
+  return make_topology(
+      Star{hosts, Rate::bits_per_second(gigabits * 1e9), Time::microseconds(microseconds), {}});
+}
+
+double stepwise(const Topology& topology, CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
+                std::vector<int> ranks = {}, const StepwiseOptions& options = {}) {
+  Routes routes(topology);
+  if (ranks.empty()) ranks = all_ranks(topology);
+  return replay_stepwise(topology, routes, kind, algorithm, rank_group(topology, ranks),
+                         Bytes(static_cast<std::int64_t>(bytes)), options)
+      .time.in_seconds();
+}
+
+double aggregate(const Topology& topology, CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes) {
+  const CollectiveModel model(topology, nullptr);
+  return model
+      .cost(kind, Bytes(static_cast<std::int64_t>(bytes)), Precision::fp32, all_ranks(topology),
+            {algorithm, {}, false})
+      .time.in_seconds();
+}
+
+}  // namespace
+
+// Ring over n hosts of a star, rate B, two latencies a from host to host:
+// all_reduce 2(n-1)/n S/B + 2(n-1) 2a; all_gather and reduce_scatter half of it.
+TEST_CASE("stepwise rings keep to the closed forms") {
+  for (int n : {2, 3, 5, 16}) {
+    const double size = 8e6, rate = 1.25e9, hop = 10e-6;
+    const double all_reduce = 2.0 * (n - 1) / n * size / rate + 2 * (n - 1) * hop;
+    const Topology topology = star(n, 10, 5);
+    CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, size) ==
+          doctest::Approx(all_reduce).epsilon(1e-3));
+    CHECK(stepwise(topology, CollectiveKind::all_gather, CollectiveAlgorithm::ring, size) ==
+          doctest::Approx(all_reduce / 2).epsilon(1e-3));
+    CHECK(stepwise(topology, CollectiveKind::reduce_scatter, CollectiveAlgorithm::ring, size) ==
+          doctest::Approx(all_reduce / 2).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("stepwise: 20 MB at 1 Gbit/s take 160 ms, 1,250 MiB at 10 Gbit/s not under 1.0486 s") {
+  CHECK(stepwise(star(2, 1, 0), CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 20e6) ==
+        doctest::Approx(0.160).epsilon(1e-3));
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
+    const double time = stepwise(star(2, 10, 0), CollectiveKind::all_reduce, algorithm, 1250.0 * (1 << 20));
+    CHECK(time >= 1.0486 * (1 - 1e-4));
+    CHECK(time < 1.0486 * 1.05);
+  }
+}
+
+TEST_CASE("the closed forms of plain flows agree with the stepwise replay") {
+  for (int n : {2, 4, 7, 12}) {
+    CAPTURE(n);
+    for (int k = 0; k < 7; ++k) {
+      const auto kind = static_cast<CollectiveKind>(k);
+      const CollectiveAlgorithm algorithm = default_algorithm(kind);
+      CAPTURE(name_of(kind));
+      // In a chain every piece waits for the latency of the one before, which NCCL hides: none there.
+      const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+      const Topology topology = star(n, 25, is_chain ? 0 : 3);
+      const double fine = stepwise(topology, kind, algorithm, 50e6, {}, {1, 2000});
+      CHECK(aggregate(topology, kind, algorithm, 50e6) == doctest::Approx(fine).epsilon(0.01));
+    }
+    const Topology no_latency = star(n, 25, 0);
+    const double tree =
+        stepwise(no_latency, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 50e6, {}, {1, 500});
+    CHECK(aggregate(no_latency, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 50e6) ==
+          doctest::Approx(tree).epsilon(0.05));
+  }
+}
+
+TEST_CASE("nodes of several GPUs: the NIC sets the pace, in closed form and step by step") {
+  EthernetNodes family;
+  family.nodes = 4;
+  family.gpus_per_node = 4;
+  family.network = {Rate::bits_per_second(25e9), Time::microseconds(5), Transport::tcp, {}};
+  const Topology topology = make_topology(family);
+  const double ring = stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 100e6);
+  CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 100e6) ==
+        doctest::Approx(ring).epsilon(0.01));
+  const double tree =
+      stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 100e6, {}, {1, 300});
+  CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 100e6) ==
+        doctest::Approx(tree).epsilon(0.05));
+}
+
+TEST_CASE("a slow host slows the ring to its rate") {
+  const Rate fast = Rate::bits_per_second(10e9), slow = Rate::bits_per_second(1e9);
+  const Topology topology = make_topology(Star{8, fast, Time(), Star::Slow{3, slow}});
+  const double expected = 2.0 * 7 / 8 * 10e6 / slow.bytes_per_second();
+  CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 10e6) ==
+        doctest::Approx(expected).epsilon(0.15));
+  CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 10e6) ==
+        doctest::Approx(expected).epsilon(1e-3));
+}
+
+TEST_CASE("laws: permuted ranks, an idle link, times k, more bandwidth") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    RandomStream random(seed, {11});
+    const int n = 2 + static_cast<int>(random.next() % 9);
+    const double size = 1e6 * (1 + 20 * random.uniform()), gigabits = 1 + 99 * random.uniform();
+    const Topology topology = star(n, gigabits, 0);
+    const auto kind = static_cast<CollectiveKind>(random.next() % 7);
+    const CollectiveAlgorithm algorithm = kind == CollectiveKind::all_reduce && seed % 2 == 0
+                                              ? CollectiveAlgorithm::tree
+                                              : default_algorithm(kind);
+    CAPTURE(seed);
+    CAPTURE(name_of(kind));
+    const double once = stepwise(topology, kind, algorithm, size);
+    std::vector<int> permuted = all_ranks(topology);
+    for (std::size_t i = permuted.size(); i > 1; --i) std::swap(permuted[i - 1], permuted[random.next() % i]);
+    CHECK(stepwise(topology, kind, algorithm, size, permuted) == doctest::Approx(once).epsilon(1e-9));
+    // A host that takes no part, and then its link gone.
+    std::vector<int> some(static_cast<std::size_t>(n));
+    std::iota(some.begin(), some.end(), 0);
+    const Topology larger = star(n + 1, gigabits, 0);
+    CHECK(stepwise(larger, kind, algorithm, size, some) == doctest::Approx(once).epsilon(1e-9));
+    CHECK(stepwise(topology, kind, algorithm, 4 * size) == doctest::Approx(4 * once).epsilon(1e-6));
+    CHECK(stepwise(star(n, gigabits / 4, 0), kind, algorithm, size) ==
+          doctest::Approx(4 * once).epsilon(1e-6));
+    CHECK(stepwise(star(n, gigabits * 1.5, 0), kind, algorithm, size) <= once * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("bytes on the links step by step are those of the closed form") {
+  EthernetNodes family;
+  family.nodes = 3;
+  family.gpus_per_node = 2;
+  family.network = {Rate::bits_per_second(25e9), Time::microseconds(5), Transport::tcp, {}};
+  const Topology topology = make_topology(family);
+  Routes routes(topology);
+  const CollectiveModel model(topology, nullptr);
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
+    const auto ranks = all_ranks(topology);
+    const StepwiseResult result = replay_stepwise(topology, routes, CollectiveKind::all_reduce, algorithm,
+                                                  rank_group(topology, ranks), Bytes(6'000'000));
+    double busiest = 0;
+    for (std::size_t l = 0; l < result.bytes_by_link.size(); ++l) {
+      if (topology.links[l].link_class == "nic") busiest = std::max(busiest, result.bytes_by_link[l]);
+    }
+    const CollectiveCost cost = model.cost(CollectiveKind::all_reduce, Bytes(6'000'000), Precision::fp32,
+                                           ranks, {algorithm, NcclProtocol::simple, true});
+    for (const WireUse& use : cost.wire) {
+      if (use.link_class == "nic") CHECK(use.bytes == doctest::Approx(busiest));
+    }
+  }
+}
+
+TEST_CASE("a replay that would never end is refused") {
+  const Topology topology = star(20'000, 10, 5);
+  CHECK_THROWS_WITH_AS(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 1e6),
+                       doctest::Contains("leave --stepwise"), Error);
+}
