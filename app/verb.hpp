@@ -30,6 +30,7 @@ std::vector<std::string> names_of_verbs();
 // One function a verb, in the file of its name.
 Action prepare_simulate(CLI::App& command);
 Action prepare_sweep(CLI::App& command);
+Action prepare_collective(CLI::App& command);
 Action prepare_list(CLI::App& command);
 Action prepare_validate(CLI::App& command);
 Action prepare_run(CLI::App& command);
