@@ -30,7 +30,8 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, settings, profiles;
-  std::string out, device, group;
+  std::string out, device, group, data, checkpoint;
+  bool resume = false;
   int steps = 0, warmup = 10, repeats = 1, phase_every = 5;
   double time_limit = 30;
   std::uint64_t seed = 1;
@@ -187,6 +188,10 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   if (options.steps > 0) how.rank.length.steps = options.steps;
   how.rank.phase_every = options.phase_every;
   how.rank.seed = options.seed;
+  how.rank.data = make_data_source(options.data, *planned.scenario->model, options.seed);
+  if (options.steps == 0) how.job = job_plan(*planned.scenario);
+  how.checkpoint = options.checkpoint;
+  how.resume = options.resume;
   RunCallbacks callbacks;
   callbacks.stop = &interrupt_requested();
   std::int64_t shown = -1;
@@ -221,6 +226,12 @@ int run(const Options& options) {
     for (const std::string& hint : scenarios.back().warnings) warning(hint);
   }
   const std::vector<Planned> runs = plan_runs(options, scenarios);
+  if (options.resume && options.checkpoint.empty()) {
+    throw Error(ErrorKind::input, "run: --resume needs --checkpoint FILE");
+  }
+  if (!options.checkpoint.empty() && runs.size() > 1) {
+    throw Error(ErrorKind::input, "run: --checkpoint names one file for several runs");
+  }
   device::Backend& backend = device::choose_backend(options.device);
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
   RunSession session(backend, read_launch_environment(environment), environment);
@@ -244,8 +255,9 @@ Action prepare_run(CLI::App& command) {
       ->type_name("RUN.json|FOLDER")
       ->required();
   command
-      .add_option("--steps", options->steps,
-                  "steps that count (default: 100, or 20 s of steps and at least 12)")
+      .add_option(
+          "--steps", options->steps,
+          "steps that count (default: the scenario's job; without one 100, or 20 s of steps and at least 12)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   command.add_option("--warmup", options->warmup, "steps before those (default 10)")
@@ -267,6 +279,13 @@ Action prepare_run(CLI::App& command) {
                   "time phases and buckets in every n-th step (default 5)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
+  command.add_option("--data", options->data, "synthetic (default), learnable, cifar10:FOLDER")
+      ->type_name("KIND");
+  command
+      .add_option("--checkpoint", options->checkpoint,
+                  "where a job's checkpoints go, as often as the scenario says")
+      ->type_name("FILE");
+  command.add_flag("--resume", options->resume, "go on from the checkpoint, where there is one");
   command.add_option("--group", options->group, "name of the campaign, kept in the record")
       ->type_name("NAME");
   command.add_option("--seed", options->seed, "of weights and data (default 1)")->type_name("N");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "execute/batch_reader.hpp"
 #include "execute/rank_record_bytes.hpp"
 #include "execute/step_meter.hpp"
 
@@ -40,16 +41,34 @@ double median(std::vector<double> values) {
 
 class RankRun {
  public:
-  RankRun(const RankOptions& options, const RankPlace& place, device::Worker& worker, Trainer& trainer,
-          RunControl& control, RankRecord& record)
-      : options_(options),
+  RankRun(const Scenario& scenario, const RankOptions& options, const RankPlace& place,
+          device::Worker& worker, device::Program& program, Trainer& trainer, RunControl& control,
+          RankRecord& record)
+      : scenario_(scenario),
+        options_(options),
         place_(place),
+        worker_(worker),
+        program_(program),
         trainer_(trainer),
         control_(control),
         record_(record),
         meter_(
             worker, trainer, [&control] { control.check(); },
             [this](const StepTiming& timing) { keep(timing); }) {}
+
+  // Batches from here on are those of updates `update`, `update` + 1, ...
+  void feed_from(std::int64_t update) {
+    reader_.reset();
+    if (!options_.data) return;
+    const int parts = scenario_.strategy.accumulation;
+    BatchPlace first{update, scenario_.batch_per_worker / parts, place_.rank * parts, place_.world * parts};
+    reader_ =
+        std::make_unique<BatchReader>(*options_.data, first, [parts, begin = first.index](BatchPlace& at) {
+          if (++at.index < begin + parts) return;
+          at.index = begin;
+          ++at.update;
+        });
+  }
 
   // Uncounted steps. False where the run was stopped.
   bool warm_up(int steps) {
@@ -65,26 +84,104 @@ class RankRun {
     meter_.restart();
     if (!issue(1)) return false;
     uncounted_left_ = 1;
-    counts_ = true;
+    begin_counting();
     const bool whole = issue(steps);
     meter_.drain();
     return whole;
   }
 
+  // Updates of a job with what lies between them; all of them count.
+  bool train(const RankJob& job) {
+    meter_.restart();
+    begin_counting();
+    const JobPlan& plan = *job.plan;
+    const double begin = now();
+    bool whole = true;
+    for (std::int64_t done = job.first_update + 1; whole && done <= job.first_update + job.updates; ++done) {
+      whole = issue(1);
+      if (!whole) break;
+      const bool evaluates = plan.evaluate_every > 0 && done % plan.evaluate_every == 0;
+      const bool saves =
+          plan.checkpoint_every > 0 && done % plan.checkpoint_every == 0 && !job.checkpoint.empty();
+      if (!evaluates && !saves) continue;
+      meter_.drain();
+      if (evaluates) evaluate(done);
+      if (saves) save(job, done);
+      meter_.restart();
+    }
+    meter_.drain();
+    note("phase", begin, job.first_update);
+    return whole;
+  }
+
  private:
-  bool issue(int steps) {
-    for (int i = 0; i < steps; ++i) {
+  double now() const { return options_.timeline ? options_.timeline->now() : 0; }
+
+  void begin_counting() {
+    counts_ = true;
+    if (keeps_time() && options_.timeline->first_counted < 0) {
+      options_.timeline->first_counted = now();
+      note("startup", 0, 0);
+    }
+  }
+
+  bool keeps_time() const { return options_.timeline != nullptr && place_.local == 0; }
+
+  void note(const char* what, double begin, std::int64_t updates, double bytes = 0) {
+    if (!keeps_time()) return;
+    options_.timeline->events.push_back(
+        {what, begin, now(), updates, scenario_.batch_per_worker * place_.world, place_.world, bytes});
+  }
+
+  bool issue(std::int64_t steps) {
+    for (std::int64_t i = 0; i < steps; ++i) {
       if (!control_.may_issue(step_)) return false;
       if (options_.before_step) options_.before_step(place_.rank, step_);
       const bool phases = counts_ && counted_issued_ % options_.phase_every == 0;
       const StepMarks& marks = meter_.begin_step(phases);
-      trainer_.issue_step(marks);
+      trainer_.issue_step(marks, [this](int) { next_batch(); });
       meter_.step_issued();
       if (counts_) ++counted_issued_;
       ++step_;
       control_.progressed(place_.local);
     }
     return true;
+  }
+
+  void next_batch() {
+    if (!reader_) return;
+    const std::int64_t waits = reader_->waits();
+    reader_->take([this](const Batch& batch) { program_.set_input(batch.samples, batch.labels); });
+    if (reader_->waits() > waits && counts_ && keeps_time()) {
+      options_.timeline->late_batches.push_back(counted_issued_);
+    }
+  }
+
+  // Forward passes over the input that lies on the device.
+  void evaluate(std::int64_t updates) {
+    control_.set_stage(place_.local, "evaluating");
+    const double begin = now();
+    const std::int64_t a_pass = scenario_.batch_per_worker / scenario_.strategy.accumulation * place_.world;
+    const std::int64_t passes = (options_.job->plan->evaluation_samples + a_pass - 1) / a_pass;
+    for (std::int64_t pass = 0; pass < passes; ++pass) {
+      control_.check();
+      for (const device::WorkItem& item : program_.forward_items()) program_.issue(item);
+      if (pass % 16 == 15) worker_.synchronize();
+      control_.progressed(place_.local);
+    }
+    worker_.synchronize();
+    note("evaluation", begin, updates);
+    control_.set_stage(place_.local, "training");
+  }
+
+  void save(const RankJob& job, std::int64_t updates) {
+    if (place_.rank != 0) return;
+    control_.set_stage(place_.local, "writing a checkpoint", false);
+    const double begin = now();
+    const std::int64_t bytes =
+        write_checkpoint(job.checkpoint, job.identity, take_state(worker_, program_, updates));
+    note("checkpoint", begin, updates, static_cast<double>(bytes));
+    control_.set_stage(place_.local, "training");
   }
 
   void keep(const StepTiming& timing) {
@@ -107,16 +204,31 @@ class RankRun {
     }
   }
 
+  const Scenario& scenario_;
   const RankOptions& options_;
   const RankPlace& place_;
+  device::Worker& worker_;
+  device::Program& program_;
   Trainer& trainer_;
   RunControl& control_;
   RankRecord& record_;
+  std::unique_ptr<BatchReader> reader_;
   StepMeter meter_;
-  std::int64_t step_ = 0;
-  int counted_issued_ = 0, uncounted_left_ = 0;
+  std::int64_t step_ = 0, counted_issued_ = 0;
+  int uncounted_left_ = 0;
   bool counts_ = false;
 };
+
+// The first step alone, for the loss before training. False where the run was stopped.
+bool warm_up(const RankOptions& options, device::Program& program, RankRun& run, RankRecord& record) {
+  run.feed_from(0);
+  if (!run.warm_up(1)) return false;
+  run.drain();
+  record.first_loss = program.loss();
+  if (!run.warm_up(std::max(0, options.length.warmup - 1))) return false;
+  run.drain();
+  return true;
+}
 
 // Ranks that name the same host lie on one node; nodes are numbered in the order of their first rank.
 int find_node(const Scenario& scenario, const RankPlace& place, Exchange& exchange, const std::string& host) {
@@ -170,21 +282,33 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   Exchange exchange(worker, communicator);
   record.node = find_node(scenario, place, exchange, record.host);
   control.set_stage(place.local, "training");
-  RankRun run(options, place, worker, trainer, control, record);
-  // The first step alone, for the loss before training.
-  if (!run.warm_up(1)) return {};
-  run.drain();
-  record.first_loss = program->loss();
-  if (!run.warm_up(std::max(0, options.length.warmup - 1))) return {};
-  run.drain();
-  int steps = options.length.steps.value_or(0);
-  if (!options.length.steps) {
-    const auto second_half = record.warmup.begin() + static_cast<std::ptrdiff_t>(record.warmup.size() / 2);
-    steps = default_steps(exchange.greatest(median({second_half, record.warmup.end()})));
+  RankRun run(scenario, options, place, worker, *program, trainer, control, record);
+  const RankJob* job = options.job;
+  std::optional<TrainingState> initial;
+  if (job != nullptr && job->begins && job->start == nullptr) initial = take_state(worker, *program, 0);
+  bool whole = true;
+  if (job == nullptr || job->begins) whole = warm_up(options, *program, run, record);
+  if (!whole) return {};
+  if (job == nullptr) {
+    int steps = options.length.steps.value_or(0);
+    if (!options.length.steps) {
+      const auto half = record.warmup.begin() + static_cast<std::ptrdiff_t>(record.warmup.size() / 2);
+      steps = default_steps(exchange.greatest(median({half, record.warmup.end()})));
+    } else {
+      exchange.barrier();
+    }
+    whole = run.train(steps);
   } else {
+    if (const TrainingState* start = job->start ? job->start : initial ? &*initial : nullptr) {
+      put_state(*start, worker, *program);
+    }
+    run.feed_from(job->first_update);
     exchange.barrier();
+    whole = run.train(*job);
+    if (whole && job->end != nullptr && place.local == 0) {
+      *job->end = take_state(worker, *program, job->first_update + job->updates);
+    }
   }
-  const bool whole = run.train(steps);
   record.last_loss = program->loss();
   record.checksum = program->checksum();
   record.peak_bytes = static_cast<double>(worker.peak_bytes());

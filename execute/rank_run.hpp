@@ -1,10 +1,15 @@
 // The run of one rank: build the model, warm up, train the steps that count, measure them.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 
+#include "execute/checkpoint.hpp"
+#include "execute/data_source.hpp"
 #include "execute/exchange.hpp"
+#include "execute/job_plan.hpp"
 #include "execute/run_control.hpp"
 #include "execute/run_record.hpp"
 #include "sim/input/scenario.hpp"
@@ -18,12 +23,37 @@ struct RunLength {
 };
 int default_steps(double step_seconds);
 
+// One phase of a job.
+struct RankJob {
+  const JobPlan* plan = nullptr;
+  std::int64_t first_update = 0, updates = 0;  // of the whole job, and how many from there
+  bool begins = true;                          // of this run: warm up first, which leaves no trace
+  const TrainingState* start = nullptr;        // null: weights as initialized
+  TrainingState* end = nullptr;                // filled by the first rank of the process
+  std::filesystem::path checkpoint;            // written by rank 0
+  std::string identity;                        // of the checkpoint
+};
+
+// What happened when; written by the first rank of the process.
+struct RunTimeline {
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  std::vector<RunEvent> events;
+  double first_counted = -1;               // seconds since begin
+  std::vector<std::int64_t> late_batches;  // counted steps of that rank that waited for their input
+  double now() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+};
+
 struct RankOptions {
   RunLength length;
   // Phases and buckets are timed on every k-th step, so that most steps carry no more events than they need.
   int phase_every = 5;
   std::uint64_t seed = 1;
   int plan_candidates = 3;
+  std::shared_ptr<const DataSource> data;  // null: one synthetic batch a rank, made on the device
+  const RankJob* job = nullptr;            // null: RunLength holds
+  RunTimeline* timeline = nullptr;
   // Called on each rank before it issues a step, counted from the first warm-up step; may be empty.
   std::function<void(int rank, std::int64_t step)> before_step;
 };

@@ -53,9 +53,58 @@ void note_divergence(RunRecord& record) {
   }
 }
 
-void check_replicas(const Scenario& scenario, const RunRecord& record) {
+void append(std::vector<double>& to, const std::vector<double>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// What the ranks measured in a further phase. Ranks that came later have fewer steps; buckets of another
+// number are those of the last phase.
+void append_ranks(std::vector<RankRecord>& to, std::vector<RankRecord> from) {
+  for (RankRecord& rank : from) {
+    const auto known =
+        std::find_if(to.begin(), to.end(), [&](const RankRecord& other) { return other.rank == rank.rank; });
+    if (known == to.end()) {
+      to.push_back(std::move(rank));
+      continue;
+    }
+    RankRecord joined = rank;
+    for (auto member :
+         {&RankRecord::step, &RankRecord::step_host, &RankRecord::forward, &RankRecord::backward,
+          &RankRecord::exposed_communication, &RankRecord::optimizer, &RankRecord::warmup}) {
+      joined.*member = (*known).*member;
+      append(joined.*member, rank.*member);
+    }
+    if (known->buckets.size() == rank.buckets.size()) {
+      joined.buckets = known->buckets;
+      for (std::size_t b = 0; b < rank.buckets.size(); ++b) {
+        append(joined.buckets[b].ready, rank.buckets[b].ready);
+        append(joined.buckets[b].finished, rank.buckets[b].finished);
+      }
+    }
+    joined.first_loss = known->first_loss;
+    joined.peak_bytes = std::max(known->peak_bytes, rank.peak_bytes);
+    *known = std::move(joined);
+  }
+}
+
+// From the end of the phase before to the beginning of the one whose events were added last.
+void note_rescale(RunTimeline& timeline, std::size_t first_event, double begin, std::int64_t updates,
+                  const TrainingPhase& phase) {
+  double end = timeline.now();
+  for (std::size_t i = first_event; i < timeline.events.size(); ++i) {
+    if (timeline.events[i].what == "phase") end = timeline.events[i].begin;
+  }
+  timeline.events.push_back({"rescale", begin, end, updates, phase.batch, phase.workers, 0});
+  std::stable_sort(timeline.events.begin(), timeline.events.end(),
+                   [](const RunEvent& a, const RunEvent& b) { return a.begin < b.begin; });
+}
+
+// Of the ranks that trained to the end.
+void check_replicas(const Scenario& scenario, const RunOptions& options, const RunRecord& record) {
   if (scenario.strategy.kind == StrategyKind::independent || record.ranks.empty()) return;
+  const int last = options.job ? options.job->phases.back().workers : record.workers;
   for (const RankRecord& rank : record.ranks) {
+    if (rank.rank >= last) continue;
     if (rank.checksum == record.ranks.front().checksum) continue;
     throw Error(ErrorKind::failure,
                 fmt::format("the weights of rank {} differ from those of rank {} after the run", rank.rank,
@@ -136,29 +185,78 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   if (!scenario.model || !scenario.model->is_graph()) {
     throw Error(ErrorKind::input, "a run needs a model with layers: a list of parameters cannot be trained");
   }
-  const LocalWorkers local = local_workers(scenario);
   describe(scenario, record);
   record.machine = backend_.machine();
   record.warmup_steps = options.rank.length.warmup;
   record.phase_every = options.rank.phase_every;
   record.complete = false;
+  record.ranks.clear();
+  RunTimeline timeline;
+  RunOptions timed = options;
+  timed.rank.timeline = &timeline;
   try {
-    open_workers(local);
-    train(scenario, options, callbacks, local, record);
+    record.complete =
+        options.job ? run_job(scenario, timed, callbacks, record) : train(scenario, timed, callbacks, record);
   } catch (...) {
-    // Their communicators may be broken.
+    record.events = std::move(timeline.events);
+    // The communicators may be broken.
     locals_.clear();
     throw;
   }
+  record.events = std::move(timeline.events);
   if (!record.complete) {
     locals_.clear();
     return;
   }
-  check_replicas(scenario, record);
+  check_replicas(scenario, options, record);
 }
 
-void RunSession::train(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
-                       const LocalWorkers& local, RunRecord& record) {
+bool RunSession::run_job(const Scenario& scenario, RunOptions options, const RunCallbacks& callbacks,
+                         RunRecord& record) {
+  const JobPlan& plan = *options.job;
+  const std::string identity =
+      fmt::format("{} {} {}", backend_.name(), scenario.model->name, name_of(scenario.precision));
+  TrainingState state;
+  bool has_state = false;
+  if (options.resume && !options.checkpoint.empty()) {
+    if (auto found = read_checkpoint(options.checkpoint, identity)) {
+      state = std::move(*found);
+      has_state = true;
+    }
+  }
+  std::int64_t begin = 0;
+  bool is_first = true;
+  for (const TrainingPhase& phase : plan.phases) {
+    const std::int64_t end = begin + phase.updates;
+    const std::int64_t from = std::max(begin, has_state ? state.updates : 0);
+    begin = end;
+    if (from >= end) continue;
+    const Scenario part = with_phase(scenario, phase);
+    if (part.cluster.topology.workers.size() != scenario.cluster.topology.workers.size() &&
+        local_workers(scenario).spans_processes) {
+      throw Error(ErrorKind::unavailable,
+                  "a schedule whose workers grow runs in one process only: start it on one node, without a "
+                  "launcher");
+    }
+    TrainingState after;
+    RankJob job{&plan,   from, end - from, is_first, has_state ? &state : nullptr, &after, options.checkpoint,
+                identity};
+    options.rank.job = &job;
+    const double rescale = options.rank.timeline->now();
+    const std::size_t events = options.rank.timeline->events.size();
+    if (!train(part, options, callbacks, record)) return false;
+    if (!is_first) note_rescale(*options.rank.timeline, events, rescale, from, phase);
+    state = std::move(after);
+    has_state = true;
+    is_first = false;
+  }
+  return true;
+}
+
+bool RunSession::train(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
+                       RunRecord& record) {
+  const LocalWorkers local = local_workers(scenario);
+  open_workers(local);
   const int count = static_cast<int>(local.devices.size());
   RunControl control(count);
   std::vector<RankRecord> own(static_cast<std::size_t>(count));
@@ -194,22 +292,22 @@ void RunSession::train(const Scenario& scenario, const RunOptions& options, cons
       callbacks.progress(least);
     };
   }
-  const auto keep_own = [&] {
-    trim_to_common_steps(own);
-    record.ranks = std::move(own);
+  const auto keep = [&](std::vector<RankRecord> ranks) {
+    append_ranks(record.ranks, std::move(ranks));
     note_divergence(record);
   };
   try {
     run_watched(control, count, local.first_rank, local.world, work, watchdog);
   } catch (...) {
-    keep_own();
+    trim_to_common_steps(own);
+    keep(std::move(own));
     throw;
   }
   if (joins) clean(rendezvous_, local.first_rank == 0, meetings_++);
-  if (all.empty()) return keep_own();
-  record.ranks = std::move(all);
-  note_divergence(record);
-  record.complete = true;
+  const bool whole = !all.empty();
+  if (!whole) trim_to_common_steps(own);
+  keep(whole ? std::move(all) : std::move(own));
+  return whole;
 }
 
 }  // namespace foretrain

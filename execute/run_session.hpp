@@ -19,7 +19,10 @@ struct RunCallbacks {
 
 struct RunOptions {
   RankOptions rank;
-  double time_limit = 30;  // seconds without progress before a run is given up
+  std::optional<JobPlan> job;        // none: as many steps as rank.length says
+  std::filesystem::path checkpoint;  // empty: none is written, and none read
+  bool resume = false;               // from the checkpoint, where there is one
+  double time_limit = 30;            // seconds without progress before a run is given up
 };
 
 class RunSession {
@@ -36,9 +39,9 @@ class RunSession {
   // Throws Error (unavailable) where the scenario's cluster is not the one that is there.
   LocalWorkers local_workers(const Scenario& scenario) const;
 
-  // Trains and fills ranks, machine, parameters and the description of the scenario into `record`, whose
-  // other members stay as they are. Where it throws, or was stopped, `record.complete` is false and `ranks`
-  // holds the finished steps of the local ranks.
+  // Trains, phase by phase where there is a job, and fills ranks, events, machine, parameters and the
+  // description of the scenario into `record`, whose other members stay as they are. Where it throws, or was
+  // stopped, `record.complete` is false and `ranks` holds the finished steps of the local ranks.
   void run(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
            RunRecord& record);
 
@@ -49,8 +52,11 @@ class RunSession {
   };
 
   void open_workers(const LocalWorkers& local);
-  void train(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
-             const LocalWorkers& local, RunRecord& record);
+  // False where it was stopped. Appends what the ranks measured to the record.
+  bool train(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
+             RunRecord& record);
+  bool run_job(const Scenario& scenario, RunOptions options, const RunCallbacks& callbacks,
+               RunRecord& record);
   device::Communicator* communicator_of(Local& own, const LocalWorkers& local, int index,
                                         const device::CommunicatorId& id);
 

@@ -1,0 +1,36 @@
+// A job as the executor runs it: phases of updates with a batch, workers and a learning rate each, and what
+// happens between updates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/input/scenario.hpp"
+
+namespace foretrain {
+
+struct TrainingPhase {
+  std::int64_t updates = 0;
+  std::int64_t batch = 0;  // global
+  int workers = 1;
+  std::optional<double> learning_rate;  // none: the optimizer's
+};
+
+struct JobPlan {
+  std::vector<TrainingPhase> phases;
+  std::int64_t evaluate_every = 0;  // updates; 0: never
+  std::int64_t evaluation_samples = 0;
+  std::int64_t checkpoint_every = 0;
+
+  std::int64_t updates() const;
+};
+
+// The job of a scenario: its epochs over its data set, a short last batch counted as an update. None where it
+// has no job. Throws Error (input) where it has a job and no data set.
+std::optional<JobPlan> job_plan(const Scenario& scenario);
+
+// The scenario as one phase runs it. Throws Error (input) where the batch cannot be dealt out equally.
+Scenario with_phase(const Scenario& scenario, const TrainingPhase& phase);
+
+}  // namespace foretrain

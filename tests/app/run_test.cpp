@@ -1,0 +1,124 @@
+// `foretrain run` as a user types it, on the reference backend.
+#include <doctest/doctest.h>
+
+#include "execute/run_record_json.hpp"
+#include "sim/base/sha256.hpp"
+#include "tests/app/subprocess.hpp"
+
+using namespace foretrain;
+using test::Finished;
+using test::run_foretrain;
+using test::TemporaryFolder;
+
+namespace {
+
+const char* const model = R"(title: a tiny perceptron
+unit: images
+input: { channels: 1, height: 4, width: 4 }
+classes: 3
+optimizer: { kind: sgd, learning_rate: 0.1 }
+layers:
+  - flatten
+  - linear: { name: fc1, out: 8 }
+  - relu
+  - linear: { name: fc2, out: 3 }
+  - softmax_cross_entropy: { name: loss }
+)";
+
+std::string scenario(int workers, const std::string& strategy = "ddp") {
+  return "# Does it run?\nmodel: tiny.yaml\nprofile: { steps: [[4, 1 ms], [8, 2 ms]] }\nbatch: { per_worker: "
+         "4 }\n"
+         "cluster: { topology: one-node, workers: " +
+         std::to_string(workers) + " }\nstrategy: { kind: " + strategy + " }\n";
+}
+
+RunRecord read(const std::string& path) {
+  Diagnostics diagnostics;
+  const auto record = read_run_record(path, diagnostics);
+  diagnostics.throw_errors();
+  return *record;
+}
+
+struct Folder : TemporaryFolder {
+  Folder() { write("tiny.yaml", model); }
+  Finished run(std::vector<std::string> arguments, const test::RunOptions& options = {}) const {
+    arguments.insert(arguments.begin(), "run");
+    arguments.insert(arguments.end(), {"--device", "reference"});
+    return run_foretrain(arguments, options);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("run trains, measures and keeps the prediction made before") {
+  const Folder folder;
+  const std::string file = folder.write("two.yaml", scenario(2)), out = folder.path("two.json");
+  const Finished done =
+      folder.run({file, "--out", out, "--steps", "6", "--warmup", "2", "--phase-every", "2", "--group", "g"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(done.out.find("two: 2 x tiny fp32, batch 4 per worker: ") == 0);
+  CHECK(done.out.find("; predicted ") != std::string::npos);
+  const RunRecord record = read(out);
+  CHECK(record.complete);
+  CHECK(record.scenario_name == "two");
+  CHECK(record.scenario_yaml == scenario(2));
+  CHECK(record.group == "g");
+  CHECK(record.command.find("foretrain run ") == 0);
+  CHECK_FALSE(record.date.empty());
+  CHECK_FALSE(record.foretrain.empty());
+  CHECK(record.phase_every == 2);
+  REQUIRE(record.prediction);
+  CHECK(record.prediction->step > 0);
+  CHECK(record.prediction->digest == sha256(record.prediction->json));
+  CHECK(record.prediction->time >= record.date);
+  CHECK(done.err.find(record.prediction->digest) != std::string::npos);
+  REQUIRE(record.ranks.size() == 2);
+  CHECK(record.ranks[1].step.size() == 6);
+  CHECK(record.ranks[1].forward.size() == 3);
+  CHECK(record.ranks[0].checksum == record.ranks[1].checksum);
+}
+
+TEST_CASE("several runs go into a folder") {
+  const Folder folder;
+  const std::string one = folder.write("one.yaml", scenario(1)), two = folder.write("two.yaml", scenario(2));
+  const std::string out = folder.path("records");
+  const Finished done = folder.run({one, two, "--out", out, "--steps", "3", "--warmup", "1", "--repeats", "2",
+                                    "--set", "strategy.kind=parameter_server"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  for (const char* name : {"/one.1.json", "/one.2.json", "/two.1.json", "/two.2.json"})
+    CHECK(read(out + name).complete);
+  CHECK(read(out + "/two.2.json").repeat == 1);
+  CHECK(read(out + "/two.2.json").strategy == "parameter_server");
+  CHECK(read(out + "/two.2.json").overrides == std::vector<std::string>{"strategy.kind=parameter_server"});
+}
+
+TEST_CASE("what is not there is status 4, bad input 2, and nothing is written") {
+  const Folder folder;
+  const std::string out = folder.path("out.json");
+  const std::string many = folder.write("many.yaml", scenario(65));
+  const Finished devices = folder.run({many, "--out", out});
+  CHECK(devices.status == 4);
+  CHECK(devices.err.find("65 workers on 1 node; what is there: 64 devices") != std::string::npos);
+  const std::string two = folder.write("two.yaml", scenario(2));
+  test::RunOptions nodes;
+  nodes.environment = {"NODE_RANK=0", "NNODES=2", "FORETRAIN_RENDEZVOUS=" + folder.path("meet")};
+  const Finished mismatch = folder.run({two, "--out", out}, nodes);
+  CHECK(mismatch.status == 4);
+  CHECK(mismatch.err.find("what is there: NNODES=2") != std::string::npos);
+  CHECK(folder.run({folder.write("bad.yaml", "model: nothing\n"), "--out", out}).status == 2);
+  CHECK(folder.run({two, two, "--out", out}).status == 2);
+  CHECK(folder.files() == std::vector<std::string>{"bad.yaml", "many.yaml", "tiny.yaml", "two.yaml"});
+}
+
+TEST_CASE("Ctrl-C leaves the finished steps") {
+  const Folder folder;
+  const std::string two = folder.write("two.yaml", scenario(2)), out = folder.path("out.json.gz");
+  test::RunOptions options;
+  options.signal_after_ms = 1500;
+  const Finished done = folder.run({two, "--out", out, "--steps", "1000000000"}, options);
+  CHECK(done.status == 128 + 2);
+  const RunRecord record = read(out);
+  CHECK_FALSE(record.complete);
+  REQUIRE(record.ranks.size() == 2);
+  CHECK(record.ranks[0].step.size() > 10);
+}
