@@ -31,6 +31,7 @@ std::vector<std::string> names_of_verbs();
 Action prepare_simulate(CLI::App& command);
 Action prepare_sweep(CLI::App& command);
 Action prepare_collective(CLI::App& command);
+Action prepare_check(CLI::App& command);
 Action prepare_list(CLI::App& command);
 Action prepare_validate(CLI::App& command);
 Action prepare_run(CLI::App& command);

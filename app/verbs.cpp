@@ -15,7 +15,7 @@ constexpr Verb table[] = {
     {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", &prepare_validate},
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
     {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", nullptr},
-    {"check", "FILE...", "read any input file, show all its errors at once", nullptr},
+    {"check", "FILE...", "read any input file, show all its errors at once", &prepare_check},
     {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", &prepare_list},
 };
 

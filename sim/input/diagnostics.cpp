@@ -6,7 +6,7 @@
 namespace foretrain {
 namespace {
 
-void add(std::vector<Diagnostic>& findings, Diagnostic finding) {
+void add_once(std::vector<Diagnostic>& findings, Diagnostic finding) {
   const bool known = std::any_of(findings.begin(), findings.end(), [&](const Diagnostic& other) {
     return other.what == finding.what && other.where.line == finding.where.line &&
            other.where.column == finding.where.column && other.where.file == finding.where.file;
@@ -37,12 +37,16 @@ constexpr std::size_t most_findings = 200;
 
 void Diagnostics::error(SourceLocation where, std::string what) {
   if (errors_.size() >= most_findings) return;
-  add(errors_, {std::move(where), std::move(what)});
+  add_once(errors_, {std::move(where), std::move(what)});
 }
 
 void Diagnostics::warning(SourceLocation where, std::string what) {
   if (warnings_.size() >= most_findings) return;
-  add(warnings_, {std::move(where), std::move(what)});
+  add_once(warnings_, {std::move(where), std::move(what)});
+}
+
+void Diagnostics::add(const Error& thrown) {
+  for (const Diagnostic& finding : thrown.diagnostics()) error(finding.where, finding.what);
 }
 
 std::vector<Diagnostic> Diagnostics::errors() const {

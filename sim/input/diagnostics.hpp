@@ -15,6 +15,9 @@ class Diagnostics {
   // Hints on values that are allowed and implausible.
   void warning(SourceLocation where, std::string what);
 
+  // The findings that an Error holds.
+  void add(const Error& error);
+
   bool ok() const { return errors_.empty(); }
   std::size_t error_count() const { return errors_.size(); }
   // Sorted by file (in the order of first mention), line and column.

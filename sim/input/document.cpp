@@ -276,7 +276,7 @@ std::optional<Value> read_document(const std::filesystem::path& path, Diagnostic
   try {
     text = read_file_limited(path, limits.bytes);
   } catch (const Error& error) {
-    for (const Diagnostic& finding : error.diagnostics()) diagnostics.error(finding.where, finding.what);
+    diagnostics.add(error);
     return std::nullopt;
   }
   return parse_document(text, path.string(), diagnostics, limits);

@@ -186,7 +186,7 @@ std::optional<Profile> read_profile(const std::filesystem::path& path, Diagnosti
     return parse_profile(read_possibly_compressed(path), path.string(), diagnostics);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input) throw;
-    for (const Diagnostic& finding : error.diagnostics()) diagnostics.error(finding.where, finding.what);
+    diagnostics.add(error);
     return std::nullopt;
   }
 }

@@ -14,6 +14,7 @@
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
 #include "sim/input/topology_reader.hpp"
+#include "sim/input/topology_schema.hpp"
 
 namespace foretrain {
 namespace {
@@ -277,6 +278,8 @@ class Reader {
       const Value* value = fields_.find(key.name);
       if (key.name == "strategy") {
         foretrain::add_inputs("strategy.data", data_, data_parallel_schema(), inputs);
+      } else if (key.name == "cluster") {
+        add_cluster(value);
       } else if (key.name == "optimizer") {
         if (value != nullptr) add_given("optimizer", *value, inputs);
         if (value == nullptr || value->find("kind") == nullptr) {
@@ -295,6 +298,15 @@ class Reader {
                         fmt::format("{:.3g}", scenario_.step_times->backward_fraction), Origin::assumed,
                         true});
     }
+  }
+
+  // The defaults of a family are known; a file's are its own.
+  void add_cluster(const Value* cluster) {
+    if (cluster == nullptr) return;
+    const Value* topology = cluster->find("topology");
+    const Schema* family = topology == nullptr ? nullptr : find_family_schema(topology->text);
+    if (family == nullptr) return add_given("cluster", *cluster, scenario_.inputs);
+    foretrain::add_inputs("cluster", cluster, *family, scenario_.inputs);
   }
 
   const Value& root_;

@@ -85,36 +85,20 @@ Reading read_as(Type type, const Value& value) {
   }
 }
 
-// A bound as the file would write it.
-std::string shown(double value, Type type) {
-  if (includes(type, Type::time | Type::job_time)) return format_time(value);
-  if (includes(type, Type::bytes)) {
-    const bool binary = value >= 1024 && std::fmod(value, 1024) == 0;
-    if (!binary) return format_bytes(value);
-    const bool mebi = std::fmod(value, 1048576) == 0;
-    const bool gibi = std::fmod(value, 1073741824) == 0;
-    return gibi   ? fmt::format("{} GiB", value / 1073741824)
-           : mebi ? fmt::format("{} MiB", value / 1048576)
-                  : fmt::format("{} KiB", value / 1024);
-  }
-  if (includes(type, Type::rate)) return fmt::format("{}", format_bit_rate(Rate(value)));
-  return fmt::format("{}", value);
-}
-
 void check_bounds(const Value& value, const KeySpec& key, Type type, double number,
                   Diagnostics& diagnostics) {
   auto refuse = [&](const char* relation, double bound) {
     diagnostics.error(value.where(), fmt::format("{}: '{}' is out of range: it must be {} {}", key.name,
-                                                 value.text, relation, shown(bound, type)));
+                                                 value.text, relation, shown_bound(bound, type)));
   };
   if (number < key.at_least) return refuse("at least", key.at_least);
   if (number <= key.above) return refuse("above", key.above);
   if (number > key.at_most) return refuse("at most", key.at_most);
   if (number >= key.usual_low && number <= key.usual_high) return;
-  std::string range = std::isinf(key.usual_low) ? "up to " + shown(key.usual_high, type)
-                      : std::isinf(key.usual_high)
-                          ? "from " + shown(key.usual_low, type)
-                          : fmt::format("{} to {}", shown(key.usual_low, type), shown(key.usual_high, type));
+  std::string range = std::isinf(key.usual_low)    ? "up to " + shown_bound(key.usual_high, type)
+                      : std::isinf(key.usual_high) ? "from " + shown_bound(key.usual_low, type)
+                                                   : fmt::format("{} to {}", shown_bound(key.usual_low, type),
+                                                                 shown_bound(key.usual_high, type));
   const std::string meant = meant_quantity(value.text, key.usual_low, key.usual_high);
   diagnostics.warning(
       value.where(), fmt::format("{}: '{}' is implausible (usual: {}){}", key.name, value.text, range,
@@ -170,6 +154,21 @@ std::string name_of(Type types) {
     all += (all.empty() ? "" : " or ") + std::string(candidate.name);
   }
   return all;
+}
+
+std::string shown_bound(double value, Type type) {
+  if (includes(type, Type::time | Type::job_time)) return format_time(value);
+  if (includes(type, Type::bytes)) {
+    const bool binary = value >= 1024 && std::fmod(value, 1024) == 0;
+    if (!binary) return format_bytes(value);
+    const bool mebi = std::fmod(value, 1048576) == 0;
+    const bool gibi = std::fmod(value, 1073741824) == 0;
+    return gibi   ? fmt::format("{} GiB", value / 1073741824)
+           : mebi ? fmt::format("{} MiB", value / 1048576)
+                  : fmt::format("{} KiB", value / 1024);
+  }
+  if (includes(type, Type::rate)) return fmt::format("{}", format_bit_rate(Rate(value)));
+  return fmt::format("{}", value);
 }
 
 const KeySpec* Schema::find(std::string_view key) const {

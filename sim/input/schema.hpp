@@ -80,6 +80,9 @@ struct Schema {
   std::vector<std::string> names() const;
 };
 
+// A bound in base units as a file would write it: "400 Gbit/s", "64 KiB".
+std::string shown_bound(double value, Type type);
+
 // Checks a map against its table: unknown and missing keys, types, units, allowed words, bounds; hints go to
 // the warnings. Maps below are checked as well. `what` names the map in messages ("a scenario").
 void check_map(const Value& map, const Schema& schema, Diagnostics& diagnostics);

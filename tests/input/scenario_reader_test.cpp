@@ -124,6 +124,8 @@ TEST_CASE("inputs say what was given and what is a default") {
   REQUIRE(input_of(s, "cluster.network.bandwidth"));
   CHECK(input_of(s, "cluster.network.bandwidth")->value == "10 Gbit/s");
   CHECK_FALSE(input_of(s, "cluster.network.bandwidth")->is_default);
+  REQUIRE(input_of(s, "cluster.nics"));
+  CHECK(input_of(s, "cluster.nics")->is_default);
   REQUIRE(input_of(s, "strategy.data.first_bucket"));
   CHECK(input_of(s, "strategy.data.first_bucket")->value == "1 MiB");
   CHECK(input_of(s, "strategy.data.first_bucket")->is_default);

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/data_directories.hpp"
+#include "app/messages.hpp"
+#include "app/verb.hpp"
+#include "execute/run_record_json.hpp"
+#include "sim/base/error.hpp"
+#include "sim/input/check.hpp"
+#include "sim/input/gunzip.hpp"
+#include "sim/input/reference.hpp"
+#include "sim/output/file_writer.hpp"
+
+namespace foretrain::app {
+namespace {
+
+std::string content_of(const std::string& file) {
+  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  return read_possibly_compressed(file);
+}
+
+// A line of the report; empty where there was an error.
+std::string check(const std::string& file, const Catalog& catalog, Diagnostics& diagnostics) {
+  const std::string name = file == "-" ? "standard input" : file;
+  const std::size_t errors_before = diagnostics.error_count();
+  CheckedFile checked;
+  try {
+    const std::string text = content_of(file);
+    checked = check_text(text, name, catalog, diagnostics);
+    if (checked.kind == FileKind::run_record && diagnostics.error_count() == errors_before) {
+      if (const auto record = parse_run_record(text, name, diagnostics)) {
+        checked.summary = fmt::format("{} ranks", record->ranks.size());
+      }
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::input) throw;
+    diagnostics.add(error);
+  }
+  if (diagnostics.error_count() != errors_before) return {};
+  return fmt::format("{}: {}, {}\n", name, name_of(checked.kind), checked.summary);
+}
+
+int check(const std::vector<std::string>& files) {
+  const Catalog catalog(data_directories());
+  Diagnostics diagnostics;
+  std::string report;
+  for (const std::string& file : files) report += check(file, catalog, diagnostics);
+  for (const Diagnostic& hint : diagnostics.warnings()) warning(hint.text());
+  if (!report.empty()) write_file("-", report);
+  diagnostics.throw_errors();
+  return 0;
+}
+
+}  // namespace
+
+Action prepare_check(CLI::App& command) {
+  auto files = std::make_shared<std::vector<std::string>>();
+  auto reference = std::make_shared<bool>(false);
+  command.add_option("FILE", *files, "scenarios, models, topologies, profiles, results; - is standard input");
+  command.add_flag("--reference", *reference, "print the reference of the input files as Markdown");
+  return [files, reference] {
+    if (*reference) {
+      write_file("-", reference_page());
+      return 0;
+    }
+    if (files->empty()) throw Error(ErrorKind::input, "check: no file is given");
+    return check(*files);
+  };
+}
+
+}  // namespace foretrain::app

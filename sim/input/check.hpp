@@ -1,0 +1,41 @@
+// `foretrain check`: finds out what kind of file it is given and validates it as the verbs would.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "sim/input/catalog.hpp"
+#include "sim/input/diagnostics.hpp"
+
+namespace foretrain {
+
+enum class FileKind {
+  unknown,
+  scenario,
+  model,
+  topology,
+  step_times,  // a step-time profile in YAML
+  profile,
+  result,
+  run_record,
+  validation,
+  collective
+};
+// "scenario", "run record"
+const char* name_of(FileKind kind);
+
+// A file that was checked: its kind by its content, and what it holds in a few words.
+struct CheckedFile {
+  FileKind kind = FileKind::unknown;
+  std::string summary;  // "ddp on 8 workers, 64 samples each"; empty where there was an error
+};
+
+// All that is wrong goes to `diagnostics`, hints to its warnings.
+CheckedFile check_text(std::string_view text, const std::string& file, const Catalog& catalog,
+                       Diagnostics& diagnostics);
+
+// The same for a file, compressed or not; one that cannot be read is a finding.
+CheckedFile check_file(const std::filesystem::path& path, const Catalog& catalog, Diagnostics& diagnostics);
+
+}  // namespace foretrain
