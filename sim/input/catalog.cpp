@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "sim/base/spelling.hpp"
 #include "sim/input/document.hpp"
+#include "sim/input/profile_join.hpp"
+#include "sim/input/profile_json.hpp"
 
 namespace foretrain {
 namespace {
@@ -21,8 +24,25 @@ std::vector<std::string> endings(DataKind kind) {
   return {".yaml"};
 }
 
+// "NVIDIA H100: resnet50, vgg16 in bf16, tf32; collectives"
+std::string title_of_profile(const fs::path& path) {
+  Diagnostics unused;
+  const auto profile = read_profile(path, unused);
+  if (!profile) return "cannot be read: see 'foretrain check'";
+  std::set<std::string> models, precisions;
+  for (const OperatorEntry& entry : profile->operators) {
+    if (!entry.context.empty()) models.insert(entry.context);
+    precisions.insert(name_of(entry.precision));
+  }
+  std::string title = device_of(*profile);
+  for (const std::string& model : models) title += (model == *models.begin() ? ": " : ", ") + model;
+  for (const std::string& each : precisions) title += (each == *precisions.begin() ? " in " : ", ") + each;
+  if (!profile->collectives.empty()) title += profile->operators.empty() ? ": collectives" : "; collectives";
+  return title;
+}
+
 std::string title_of(DataKind kind, const fs::path& path) {
-  if (kind == DataKind::profile) return {};
+  if (kind == DataKind::profile) return title_of_profile(path);
   std::string text;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!stream) return {};
@@ -75,7 +95,7 @@ std::string data_name(const fs::path& path) {
   return name;
 }
 
-std::vector<Catalog::Entry> Catalog::list(DataKind kind) const {
+std::vector<Catalog::Entry> Catalog::files(DataKind kind) const {
   std::vector<Entry> all;
   for (const fs::path& root : roots_) {
     std::error_code code;
@@ -89,16 +109,22 @@ std::vector<Catalog::Entry> Catalog::list(DataKind kind) const {
       const std::string name = data_name(file.path());
       const bool is_known =
           std::any_of(all.begin(), all.end(), [&](const Entry& entry) { return entry.name == name; });
-      if (!is_known) all.push_back({name, title_of(kind, file.path()), file.path()});
+      if (!is_known) all.push_back({name, {}, file.path()});
     }
   }
   std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return all;
 }
 
+std::vector<Catalog::Entry> Catalog::list(DataKind kind) const {
+  std::vector<Entry> all = files(kind);
+  for (Entry& entry : all) entry.title = title_of(kind, entry.path);
+  return all;
+}
+
 std::vector<std::string> Catalog::names(DataKind kind) const {
   std::vector<std::string> all;
-  for (const Entry& entry : list(kind)) all.push_back(entry.name);
+  for (const Entry& entry : files(kind)) all.push_back(entry.name);
   return all;
 }
 

@@ -44,6 +44,8 @@ class Catalog {
                                                const SourceLocation& where, Diagnostics& diagnostics) const;
 
  private:
+  std::vector<Entry> files(DataKind kind) const;  // without titles
+
   std::vector<std::filesystem::path> roots_;
 };
 

@@ -6,6 +6,9 @@
 #include <fstream>
 #include <string>
 
+#include "sim/input/profile_json.hpp"
+#include "tests/input/example_profile.hpp"
+
 using namespace foretrain;
 namespace fs = std::filesystem;
 
@@ -58,6 +61,17 @@ TEST_CASE("names resolve to shipped files, paths beside the file that names them
                                               "or a file, as in './resnet5.yaml'), did "
                                               "you mean 'resnet50'?");
   CHECK(diagnostics.errors()[2].what.find("absent.yaml' is not there") != std::string::npos);
+}
+
+TEST_CASE("a profile's title is what was measured") {
+  const Folder folder;
+  fs::create_directories(folder.path / "profiles");
+  write_profile(example_profile(), folder.path / "profiles/h100.json.gz");
+  folder.write("profiles/broken.json", "{");
+  const auto all = Catalog({folder.path}).list(DataKind::profile);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].title == "cannot be read: see 'foretrain check'");
+  CHECK(all[1].title == "NVIDIA H100: resnet50 in bf16; collectives");
 }
 
 TEST_CASE("a text with a slash or an ending is a path") {
