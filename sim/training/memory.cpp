@@ -1,0 +1,130 @@
+#include "sim/training/memory.hpp"
+
+#include <algorithm>
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t parameter_alignment = 128;  // elements: 256 bytes in bf16
+constexpr std::int64_t channel_arrays = 9;  // running and batch moments, scale, shift, three coefficients
+constexpr double assumed_workspace = 64.0 * (1 << 20);
+// A CUDA context with cuDNN, cuBLASLt and NCCL loaded, which no process can use otherwise.
+constexpr double context_bytes = 1.0e9;
+
+bool is_half(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::fp16;
+}
+
+// Images of few channels get further ones of zeros up to a whole word, where convolutions without groups
+// alone read them.
+std::int64_t stored_channels(const Model& model, Precision precision) {
+  const std::int64_t channels = model.input.empty() ? 1 : model.input[0];
+  for (const Layer& layer : model.layers) {
+    if (std::find(layer.inputs.begin(), layer.inputs.end(), 0) == layer.inputs.end()) continue;
+    if (layer.kind != LayerKind::conv2d || layer.window.groups != 1) return channels;
+  }
+  const std::int64_t word = is_half(precision) ? 8 : 4;
+  return (channels + word - 1) / word * word;
+}
+
+double largest_weight_bytes(const Model& model) {
+  std::int64_t most = 0;
+  for (const Parameter& parameter : model.parameters) most = std::max(most, parameter.elements);
+  return 4 * static_cast<double>(most);
+}
+
+// Of the entries of the model and precision at the nearest measured batch; 0 where the profile has none.
+double measured_workspace(const Model& model, std::int64_t batch, Precision precision,
+                          const Profile& profile) {
+  std::int64_t above = 0, below = 0;
+  const auto belongs = [&](const OperatorEntry& entry) {
+    return entry.context == model.name && entry.precision == precision && entry.workspace_bytes > 0;
+  };
+  for (const OperatorEntry& entry : profile.operators) {
+    if (!belongs(entry)) continue;
+    if (entry.batch >= batch && (above == 0 || entry.batch < above)) above = entry.batch;
+    if (entry.batch < batch) below = std::max(below, entry.batch);
+  }
+  const std::int64_t nearest = above > 0 ? above : below;
+  double most = 0;
+  for (const OperatorEntry& entry : profile.operators)
+    if (belongs(entry) && entry.batch == nearest) most = std::max(most, entry.workspace_bytes);
+  return most;
+}
+
+double capacity_of(const Profile& profile) {
+  double least = 0;
+  for (const CalibrationRun& run : profile.runs) {
+    const double bytes = run.machine.memory_bytes;
+    if (bytes > 0 && (least == 0 || bytes < least)) least = bytes;
+  }
+  return least > context_bytes ? least - context_bytes : 0;
+}
+
+}  // namespace
+
+int activation_bytes(Precision precision) {
+  return is_half(precision) ? 2 : 4;
+}
+
+ActivationPlan activation_plan(const Model& model, std::int64_t batch, Precision precision) {
+  ActivationPlan plan;
+  const int size = activation_bytes(precision);
+  plan.lowered = lowering::lower(model, batch, size);
+  plan.arena_bytes = plan.lowered.arena_bytes;
+  plan.input_channels = stored_channels(model, precision);
+  const std::int64_t pixels = model.input.size() == 3 ? model.input[1] * model.input[2] : 1;
+  plan.input_bytes = batch * pixels * plan.input_channels * size;
+  for (const Layer& layer : model.layers)
+    if (layer.kind == LayerKind::batch_norm) plan.statistics_bytes += channel_arrays * 4 * layer.output[0];
+  return plan;
+}
+
+std::int64_t flat_elements(const Model& model) {
+  std::int64_t elements = 0;
+  for (const Parameter& parameter : model.parameters)
+    elements += (parameter.elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  return elements;
+}
+
+MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision precision,
+                               Precision gradients, const Optimizer& optimizer, const Profile* profile) {
+  MemoryEstimate estimate;
+  Memory& memory = estimate.memory;
+  const auto elements = static_cast<double>(flat_elements(model));
+  memory.parameters = elements * (is_half(precision) ? 6 : 4);
+  memory.gradients = elements * activation_bytes(gradients);
+  const bool is_adam = optimizer.kind != OptimizerKind::sgd;
+  memory.optimizer = elements * (is_adam ? 8 : optimizer.momentum != 0 ? 4 : 0);
+  if (model.is_graph())
+    memory.activations = static_cast<double>(activation_plan(model, batch, precision).bytes());
+  if (profile) memory.workspace = measured_workspace(model, batch, precision, *profile);
+  estimate.workspace_origin = memory.workspace > 0 ? Origin::measured : Origin::assumed;
+  if (memory.workspace == 0 && model.is_graph())
+    memory.workspace = assumed_workspace + largest_weight_bytes(model);
+  memory.peak =
+      memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.workspace;
+  if (profile) memory.capacity = capacity_of(*profile);
+  memory.fits = memory.capacity == 0 || memory.peak <= memory.capacity;
+  return estimate;
+}
+
+std::int64_t largest_batch(const Model& model, Precision precision, Precision gradients,
+                           const Optimizer& optimizer, const Profile& profile) {
+  if (!model.is_graph() || capacity_of(profile) == 0) return 0;
+  const auto fits = [&](std::int64_t batch) {
+    return estimate_memory(model, batch, precision, gradients, optimizer, &profile).memory.fits;
+  };
+  std::int64_t good = 0, bad = 1;
+  while (bad < (std::int64_t{1} << 24) && fits(bad)) {
+    good = bad;
+    bad *= 2;
+  }
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace foretrain
