@@ -1,5 +1,6 @@
-// From a Model to the operators that run on a GPU (the cuda backend's plan, which the memory estimate shares): layers fused where one kernel does both, tensors named, and for
-// each tensor of activations or gradients a place in one arena that lives no longer than it is needed.
+// From a Model to the operators that run on a GPU (the cuda backend's plan, which the memory estimate
+// shares): layers fused where one kernel does both, tensors named, and for each tensor of activations or
+// gradients a place in one arena that lives no longer than it is needed.
 //
 // Fusions, each where the tensor between has no other reader:
 //   batch_norm, relu            batch_norm, add, relu           batch_norm, add

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sim/base/error.hpp"
+#include "sim/training/memory.hpp"
 #include "sim/training/noise.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
@@ -87,6 +88,21 @@ void fill_links(const Scenario& scenario, const StepSimulation& simulation, doub
   }
 }
 
+void fill_memory(const Scenario& scenario, Result& result) {
+  const Model& model = *scenario.model;
+  const Precision gradients = scenario.strategy.gradients;
+  result.memory = estimate_memory(model, scenario.batch_per_worker, scenario.precision, gradients,
+                                  scenario.optimizer, scenario.profile.get())
+                      .memory;
+  if (result.memory.fits) return;
+  const std::int64_t most =
+      largest_batch(model, scenario.precision, gradients, scenario.optimizer, *scenario.profile);
+  result.warnings.push_back(fmt::format(
+      "does not fit: the step needs {:.1f} GB of {:.1f} GB a GPU{}", result.memory.peak / 1e9,
+      result.memory.capacity / 1e9,
+      most > 0 ? fmt::format("; the largest batch a worker that fits is {}", most) : std::string()));
+}
+
 }  // namespace
 
 Result predict(const Scenario& scenario, const PredictOptions& options) {
@@ -159,11 +175,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
                     [&](const auto& e) { return e.what == entry.what && e.asked == entry.asked; });
     if (!known) result.extrapolated.push_back(entry);
   }
-  if (!result.memory.fits) {
-    result.warnings.push_back(fmt::format(
-        "does not fit: the step needs {:.1f} GB of {:.1f} GB a GPU; a batch that fits is smaller than {}",
-        result.memory.peak / 1e9, result.memory.capacity / 1e9, scenario.batch_per_worker));
-  }
+  if (scenario.model && scenario.profile) fill_memory(scenario, result);
   return result;
 }
 
