@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "sim/base/random.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
@@ -195,6 +196,55 @@ TEST_CASE("blocks in a file take parameters and are checked where they are used"
         "m.yaml:10:18: block 'unit' has no parameter 'widht', did you mean 'width'?\n");
   CHECK(errors_of("blocks: { relu: { layers: [relu] } }\n" + with_layers("")) ==
         "m.yaml:1:11: block 'relu': the name has a meaning of its own\n");
+}
+
+TEST_CASE("no file, however mangled, does more than be refused") {
+  std::ifstream file(std::string(FORETRAIN_SOURCE_DIR) + "/models/wrn-16-4.yaml");
+  std::stringstream whole;
+  whole << file.rdbuf();
+  const std::string text = whole.str();
+  REQUIRE(text.size() > 1000);
+  RandomStream stream(1);
+  const auto below = [&stream](std::size_t n) { return static_cast<std::size_t>(stream.next() % n); };
+  static const char* const pieces[] = {"-1",
+                                       "99999999999",
+                                       "[",
+                                       "{}",
+                                       "from: input, ",
+                                       "repeat",
+                                       "null",
+                                       "name: x, ",
+                                       "- basic: { width: 1 }\n",
+                                       "* 3",
+                                       "\n",
+                                       ": ",
+                                       "when: 0, ",
+                                       "layers: []",
+                                       "0"};
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string mangled = text;
+    for (std::size_t change = 0; change <= below(3); ++change) {
+      const std::size_t at = below(mangled.size());
+      switch (below(3)) {
+        case 0:
+          mangled.erase(at, 1 + below(12));
+          break;
+        case 1:
+          mangled.insert(at, pieces[below(std::size(pieces))]);
+          break;
+        default:
+          mangled[at] = static_cast<char>(32 + below(95));
+      }
+    }
+    Diagnostics diagnostics;
+    const auto root = parse_document(mangled, "m.yaml", diagnostics);
+    const auto model = root ? read_model(*root, diagnostics) : nullptr;
+    CHECK((model != nullptr) == diagnostics.ok());
+    for (const Diagnostic& finding : diagnostics.errors()) CHECK(finding.where.line > 0);
+    refused += model == nullptr;
+  }
+  CHECK(refused > 100);
 }
 
 TEST_CASE("an optimizer's keys belong to its kind") {
