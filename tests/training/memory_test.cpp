@@ -130,10 +130,19 @@ TEST_CASE("parts sum to the peak") {
   CHECK(memory.buckets == 0);
 }
 
-TEST_CASE("a training step of ResNet-50 takes about the memory that PyTorch takes") {
-  // PyTorch 2.11, bf16 autocast, channels-last, SGD with momentum: 3,070 MiB at batch 64, 5,809 at 128 and
-  // 11,270 at 256. Another implementation: its order of magnitude and its growth, not its bytes.
-  const Model model = test::resnet50();
-  for (const auto& [batch, mebibytes] : {std::pair{64, 3070.0}, {128, 5809.0}, {256, 11270.0}})
-    CHECK(estimate(model, batch).memory.peak / (1 << 20) == doctest::Approx(mebibytes).epsilon(0.1));
+TEST_CASE("the peak is that of measured steps") {
+  // Peak of the device allocations of a worker, bf16, fp32 gradients, SGD with momentum; H100 80 GB, cuDNN
+  // 9.14. The search for plans is in it, which takes more than the steps.
+  const struct {
+    Model model;
+    std::int64_t batch;
+    double measured;
+  } rows[] = {{test::resnet50(), 32, 1898865944},        {test::resnet50(), 64, 3423364616},
+              {test::resnet50(), 128, 6467643400},       {test::resnet50(), 256, 12564327783},
+              {test::wide_resnet(16, 4), 32, 107804639}, {test::wide_resnet(16, 4), 128, 317831512}};
+  for (const auto& row : rows) {
+    CAPTURE(row.model.name);
+    CAPTURE(row.batch);
+    CHECK(estimate(row.model, row.batch).memory.peak == doctest::Approx(row.measured).epsilon(0.05));
+  }
 }
