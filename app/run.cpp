@@ -34,6 +34,8 @@ struct Options {
   bool resume = false;
   int steps = 0, warmup = 10, repeats = 1, phase_every = 5;
   double time_limit = 30;
+  double monitor = 100;  // milliseconds
+  bool monitor_cost = false;
   std::uint64_t seed = 1;
 };
 
@@ -184,6 +186,8 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   }
   RunOptions how;
   how.time_limit = options.time_limit;
+  how.monitor = options.monitor * 1e-3;
+  how.monitor_cost = options.monitor_cost;
   how.rank.length.warmup = options.warmup;
   if (options.steps > 0) how.rank.length.steps = options.steps;
   how.rank.phase_every = options.phase_every;
@@ -214,6 +218,10 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   end_progress();
   if (!writes) return;
   write_run_record(record, planned.target);
+  for (const MonitorFinding& finding : record.findings) {
+    detail(fmt::format("{}: {}{}{}: {}", record.scenario_name, finding.what,
+                       finding.cause.empty() ? "" : " by ", finding.cause, finding.text));
+  }
   write_file("-", summary_of(record));
 }
 
@@ -279,6 +287,13 @@ Action prepare_run(CLI::App& command) {
                   "time phases and buckets in every n-th step (default 5)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
+  command
+      .add_option("--monitor", options->monitor,
+                  "milliseconds between two samples of GPUs, process and network (default 100; 0: none)")
+      ->type_name("MS")
+      ->check(CLI::Range(0.0, 3.6e6));
+  command.add_flag("--monitor-cost", options->monitor_cost,
+                   "measure what sampling costs, in steps with and without it after those that count");
   command.add_option("--data", options->data, "synthetic (default), learnable, cifar10:FOLDER")
       ->type_name("KIND");
   command

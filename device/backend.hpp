@@ -189,6 +189,8 @@ struct Clocks {
   double sm_hz = 0, sm_max_hz = 0;
   double temperature = 0;  // degrees Celsius
   double power_watts = 0;
+  double use = -1;          // fraction of the last sampling period in which a kernel ran; -1: not known
+  double memory_used = -1;  // bytes, of all processes; -1: not known
   bool throttled = false;
   std::string throttle_reason;
 };

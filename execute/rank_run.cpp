@@ -90,6 +90,26 @@ class RankRun {
     return whole;
   }
 
+  // Steps with the monitor over steps without, less one. 0 where the run was stopped.
+  double monitor_cost() {
+    constexpr int blocks = 8, block_steps = 10;
+    std::vector<double> with, without;
+    for (int block = 0; block < blocks; ++block) {
+      const bool paused = block % 2 == 0;
+      if (place_.local == 0) options_.pause_monitor(paused);
+      std::vector<double>& steps = paused ? without : with;
+      const std::size_t before = record_.warmup.size();
+      counts_ = false;
+      meter_.restart();
+      if (!issue(block_steps + 1)) return 0;
+      meter_.drain();
+      const auto first = record_.warmup.begin() + static_cast<std::ptrdiff_t>(before);
+      steps.insert(steps.end(), first + 1, record_.warmup.end());
+      record_.warmup.resize(before);
+    }
+    return median(with) / median(without) - 1;
+  }
+
   // Updates of a job with what lies between them; all of them count.
   bool train(const RankJob& job) {
     meter_.restart();
@@ -298,6 +318,11 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
       exchange.barrier();
     }
     whole = run.train(steps);
+    record.checksum = program->checksum();
+    if (whole && options.pause_monitor) {
+      const double cost = run.monitor_cost();
+      if (options.timeline != nullptr && place.local == 0) options.timeline->monitor_cost = cost;
+    }
   } else {
     if (const TrainingState* start = job->start ? job->start : initial ? &*initial : nullptr) {
       put_state(*start, worker, *program);
@@ -310,7 +335,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     }
   }
   record.last_loss = program->loss();
-  record.checksum = program->checksum();
+  if (job != nullptr || !whole) record.checksum = program->checksum();
   record.peak_bytes = static_cast<double>(worker.peak_bytes());
   if (!whole) return {};
   control.set_stage(place.local, "collecting the measurements");

@@ -38,7 +38,8 @@ struct RankJob {
 struct RunTimeline {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<RunEvent> events;
-  double first_counted = -1;               // seconds since begin
+  double first_counted = -1;  // seconds since begin
+  double monitor_cost = 0;
   std::vector<std::int64_t> late_batches;  // counted steps of that rank that waited for their input
   double now() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -54,6 +55,9 @@ struct RankOptions {
   std::shared_ptr<const DataSource> data;  // null: one synthetic batch a rank, made on the device
   const RankJob* job = nullptr;            // null: RunLength holds
   RunTimeline* timeline = nullptr;
+  // Where it is set, the cost of sampling is measured after the counted steps: blocks of steps in turn with
+  // and without it.
+  std::function<void(bool paused)> pause_monitor;
   // Called on each rank before it issues a step, counted from the first warm-up step; may be empty.
   std::function<void(int rank, std::int64_t step)> before_step;
 };

@@ -9,6 +9,9 @@
 #include <limits>
 #include <thread>
 
+#include "execute/findings.hpp"
+#include "execute/monitor.hpp"
+
 namespace foretrain {
 namespace {
 
@@ -194,16 +197,30 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   RunTimeline timeline;
   RunOptions timed = options;
   timed.rank.timeline = &timeline;
+  std::optional<Monitor> monitor;
+  if (options.monitor > 0) {
+    const LocalWorkers local = local_workers(scenario);
+    monitor.emplace(backend_, local.devices, local.node, options.monitor, timeline.begin);
+    if (options.monitor_cost) timed.rank.pause_monitor = [&](bool paused) { monitor->pause(paused); };
+  }
+  const auto conclude = [&] {
+    record.events = std::move(timeline.events);
+    record.monitor_cost = timeline.monitor_cost;
+    if (monitor) record.monitor = monitor->stop(std::max(0.0, timeline.first_counted));
+    for (const auto& found : {step_findings(record, timeline.late_batches), leak_findings(record.monitor)}) {
+      record.findings.insert(record.findings.end(), found.begin(), found.end());
+    }
+  };
   try {
     record.complete =
         options.job ? run_job(scenario, timed, callbacks, record) : train(scenario, timed, callbacks, record);
   } catch (...) {
-    record.events = std::move(timeline.events);
+    conclude();
     // The communicators may be broken.
     locals_.clear();
     throw;
   }
-  record.events = std::move(timeline.events);
+  conclude();
   if (!record.complete) {
     locals_.clear();
     return;

@@ -23,6 +23,8 @@ struct RunOptions {
   std::filesystem::path checkpoint;  // empty: none is written, and none read
   bool resume = false;               // from the checkpoint, where there is one
   double time_limit = 30;            // seconds without progress before a run is given up
+  double monitor = 0.1;              // seconds between two samples of devices, process and network; 0: none
+  bool monitor_cost = false;         // measure what sampling costs, after the counted steps
 };
 
 class RunSession {

@@ -13,6 +13,13 @@ using Result = int;  // 0: success
 constexpr int sm_clock = 1, temperature_gpu = 0;
 constexpr unsigned nvlinks = 18;
 
+struct Utilization {
+  unsigned gpu = 0, memory = 0;  // per cent of the last sampling period
+};
+struct Memory {
+  unsigned long long total = 0, free = 0, used = 0;
+};
+
 struct Reason {
   unsigned long long bit;
   const char* name;
@@ -32,6 +39,8 @@ struct Nvml {
   Result (*temperature)(Device, int, unsigned*) = nullptr;
   Result (*power)(Device, unsigned*) = nullptr;
   Result (*throttle)(Device, unsigned long long*) = nullptr;
+  Result (*use)(Device, Utilization*) = nullptr;
+  Result (*memory)(Device, Memory*) = nullptr;
   Result (*driver)(char*, unsigned) = nullptr;
   Result (*nvlink)(Device, unsigned, unsigned*) = nullptr;
   bool usable = false;
@@ -49,6 +58,8 @@ struct Nvml {
     find(temperature, "nvmlDeviceGetTemperature");
     find(power, "nvmlDeviceGetPowerUsage");
     find(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    find(use, "nvmlDeviceGetUtilizationRates");
+    find(memory, "nvmlDeviceGetMemoryInfo");
     find(driver, "nvmlSystemGetDriverVersion");
     find(nvlink, "nvmlDeviceGetNvLinkState");
     usable = init && handle && init() == 0;
@@ -78,6 +89,10 @@ Clocks read_clocks(const std::string& bus_id) {
   if (n.max_clock && n.max_clock(device, sm_clock, &value) == 0) clocks.sm_max_hz = value * 1e6;
   if (n.temperature && n.temperature(device, temperature_gpu, &value) == 0) clocks.temperature = value;
   if (n.power && n.power(device, &value) == 0) clocks.power_watts = value * 1e-3;
+  Utilization use;
+  if (n.use && n.use(device, &use) == 0) clocks.use = use.gpu * 0.01;
+  Memory memory;
+  if (n.memory && n.memory(device, &memory) == 0) clocks.memory_used = static_cast<double>(memory.used);
   unsigned long long bits = 0;
   if (n.throttle && n.throttle(device, &bits) == 0) {
     for (const Reason& reason : reasons) {

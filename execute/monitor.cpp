@@ -1,0 +1,96 @@
+#include "execute/monitor.hpp"
+
+#include <algorithm>
+
+#include "execute/process_usage.hpp"
+
+namespace foretrain {
+
+Monitor::Monitor(device::Backend& backend, std::vector<int> devices, int node, double interval,
+                 std::chrono::steady_clock::time_point begin)
+    : backend_(backend),
+      devices_(std::move(devices)),
+      node_(std::max(0, node)),
+      begin_(begin),
+      thread_([this, interval] { run(interval); }) {}
+
+Monitor::~Monitor() {
+  if (thread_.joinable()) stop(0);
+}
+
+void Monitor::run(double interval) {
+  std::unique_lock lock(mutex_);
+  auto next = std::chrono::steady_clock::now();
+  while (!stopped_) {
+    if (paused_) {
+      time_before_ = -1;
+    } else {
+      lock.unlock();
+      sample();
+      lock.lock();
+    }
+    next += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+        std::chrono::duration<double>(interval));
+    next = std::max(next, std::chrono::steady_clock::now());
+    changed_.wait_until(lock, next, [this] { return stopped_; });
+  }
+}
+
+MonitorSeries& Monitor::series(const char* what, const char* unit, int device) {
+  const auto found = std::find_if(series_.begin(), series_.end(), [&](const MonitorSeries& each) {
+    return each.what == what && each.device == device;
+  });
+  if (found != series_.end()) return *found;
+  MonitorSeries added;
+  added.what = what;
+  added.unit = unit;
+  added.node = node_;
+  added.device = device;
+  series_.push_back(std::move(added));
+  return series_.back();
+}
+
+void Monitor::sample() {
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const auto add = [&](const char* what, const char* unit, int device, double value) {
+    MonitorSeries& to = series(what, unit, device);
+    to.time.push_back(now);
+    to.value.push_back(value);
+  };
+  for (int device : devices_) {
+    const device::Clocks clocks = backend_.clocks(device);
+    if (clocks.use >= 0) add("gpu_use", "fraction", device, clocks.use);
+    if (clocks.memory_used >= 0) add("gpu_memory", "bytes", device, clocks.memory_used);
+    if (clocks.sm_hz > 0) add("gpu_clock", "Hz", device, clocks.sm_hz);
+  }
+  const ProcessUsage usage = process_usage();
+  const NetworkBytes network = network_bytes();
+  add("resident", "bytes", -1, usage.resident_bytes);
+  if (time_before_ >= 0 && now > time_before_) {
+    const double span = now - time_before_;
+    // Children that have ended unawaited, and interfaces that have gone, make a count fall.
+    const auto rate = [span](double value, double before) { return std::max(0.0, (value - before) / span); };
+    add("cpu", "cores", -1, rate(usage.cpu_seconds, cpu_before_));
+    add("network_sent", "bytes/s", -1, rate(network.sent, sent_before_));
+    add("network_received", "bytes/s", -1, rate(network.received, received_before_));
+  }
+  cpu_before_ = usage.cpu_seconds;
+  sent_before_ = network.sent;
+  received_before_ = network.received;
+  time_before_ = now;
+}
+
+std::vector<MonitorSeries> Monitor::stop(double first_counted) {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  for (MonitorSeries& each : series_) {
+    for (double& time : each.time) time -= first_counted;
+  }
+  return std::move(series_);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,48 @@
+// Samples devices, process and network beside a run.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "device/backend.hpp"
+#include "execute/run_record.hpp"
+
+namespace foretrain {
+
+class Monitor {
+ public:
+  // Samples every `interval` seconds until stop(); times count from `begin`.
+  Monitor(device::Backend& backend, std::vector<int> devices, int node, double interval,
+          std::chrono::steady_clock::time_point begin);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  // While paused it samples nothing: for the measurement of its own cost.
+  void pause(bool paused) { paused_ = paused; }
+  // Ends sampling. A series for everything that answered, times from the first counted step on.
+  std::vector<MonitorSeries> stop(double first_counted);
+
+ private:
+  void sample();
+  void run(double interval);
+  MonitorSeries& series(const char* what, const char* unit, int device);
+
+  device::Backend& backend_;
+  std::vector<int> devices_;
+  int node_;
+  std::chrono::steady_clock::time_point begin_;
+  std::vector<MonitorSeries> series_;
+  double cpu_before_ = 0, sent_before_ = 0, received_before_ = 0, time_before_ = -1;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopped_ = false;
+  std::atomic<bool> paused_{false};
+  std::thread thread_;
+};
+
+}  // namespace foretrain
