@@ -239,6 +239,22 @@ class RankRun {
   bool counts_ = false;
 };
 
+std::unique_ptr<device::Program> build(const Scenario& scenario, const RankOptions& options,
+                                       device::Worker& worker) {
+  const device::BuildOptions how = build_options(scenario, options);
+  try {
+    return worker.build(*scenario.model, how);
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (what.find("out of memory") == std::string::npos) throw;
+    throw Error(
+        error.kind(),
+        fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory: {}; "
+                    "name a smaller batch",
+                    scenario.model->name, scenario.batch_per_worker, what));
+  }
+}
+
 // The first step alone, for the loss before training. False where the run was stopped.
 bool warm_up(const RankOptions& options, device::Program& program, RankRun& run, RankRecord& record) {
   run.feed_from(0);
@@ -284,7 +300,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   control.set_stage(place.local, "building the model", false);
   record.rank = place.rank;
   worker.reset_peak();
-  const auto program = worker.build(*scenario.model, build_options(scenario, options));
+  const auto program = build(scenario, options, worker);
   Trainer trainer(worker, *program, communicator, *scenario.model, scenario.strategy, place.rank,
                   place.world);
   for (const PlannedBucket& planned : trainer.buckets()) {
