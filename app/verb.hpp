@@ -32,6 +32,7 @@ Action prepare_simulate(CLI::App& command);
 Action prepare_sweep(CLI::App& command);
 Action prepare_collective(CLI::App& command);
 Action prepare_check(CLI::App& command);
+Action prepare_calibrate(CLI::App& command);
 Action prepare_list(CLI::App& command);
 Action prepare_validate(CLI::App& command);
 Action prepare_run(CLI::App& command);

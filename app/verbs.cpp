@@ -10,7 +10,7 @@ constexpr Verb table[] = {
     {"plan", "SCENARIO --deadline 24h --budget 400USD", "the cheapest and fastest rows that fit", nullptr},
     {"explain", "SCENARIO", "which readings the observed numbers leave open", nullptr},
     {"collective", "KIND --topology NAME|FILE", "time a collective over a topology", &prepare_collective},
-    {"calibrate", "--model M --batch 32,64 --out PROFILE.json", "time the local devices", nullptr},
+    {"calibrate", "--model M --batch 32,64 --out PROFILE.json", "time the local devices", &prepare_calibrate},
     {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", &prepare_run},
     {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", &prepare_validate},
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -129,7 +130,11 @@ class NcclCommunicator : public Communicator {
   }
 
   std::string choice() const override {
-    std::ifstream log(choice_file());
+    // The end of the log: it grows by a line a collective.
+    constexpr std::streamoff tail = 1 << 14;
+    std::ifstream log(choice_file(), std::ios::binary | std::ios::ate);
+    const std::streamoff size = log.tellg();
+    log.seekg(std::max<std::streamoff>(size - tail, 0));
     std::string line, last;
     while (std::getline(log, line)) {
       const std::size_t at = line.find("-> Algo ");

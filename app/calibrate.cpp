@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/data_directories.hpp"
+#include "app/messages.hpp"
+#include "app/signals.hpp"
+#include "app/verb.hpp"
+#include "calibrate/calibrate.hpp"
+#include "calibrate/rendezvous.hpp"
+#include "calibrate/request_reader.hpp"
+#include "device/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/input/catalog.hpp"
+#include "sim/input/document.hpp"
+#include "sim/input/model_reader.hpp"
+#include "sim/input/profile_join.hpp"
+#include "sim/input/profile_json.hpp"
+#include "sim/output/file_writer.hpp"
+
+namespace foretrain::app {
+namespace {
+
+struct Options {
+  std::string model, batches, precisions = "fp32", out, device, network, rendezvous, checks;
+  int gpus = 0;
+  bool collectives = false, append = false;
+  double seconds = 0;
+  std::uint64_t seed = 1;
+};
+
+// This process's command line as a shell would take it, the program without its folder.
+std::string command_text() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string words((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find('\0', at), words.size());
+    std::string word = words.substr(at, end - at);
+    if (at == 0) word = std::filesystem::path(word).filename().string();
+    const bool plain = word.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                           "-_=.,/:+@%") == std::string::npos;
+    text += (text.empty() ? "" : " ") + (plain && !word.empty() ? word : "'" + word + "'");
+    at = end + 1;
+  }
+  return text;
+}
+
+std::shared_ptr<const Model> load_model(const std::string& name) {
+  Diagnostics diagnostics;
+  const Catalog catalog(data_directories());
+  const auto path = catalog.resolve(DataKind::model, name, {}, diagnostics);
+  diagnostics.throw_errors();
+  const std::optional<Value> root = read_document(*path, diagnostics);
+  std::shared_ptr<const Model> model = root ? read_model(*root, diagnostics) : nullptr;
+  diagnostics.throw_errors();
+  if (!model->is_graph())
+    throw Error(ErrorKind::input, path->string() + ": a mere list of parameters has no layers to time");
+  return model;
+}
+
+// The profile to extend; none where there is no such file yet.
+std::optional<Profile> load_profile(const std::string& file) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  Diagnostics diagnostics;
+  std::optional<Profile> profile = read_profile(file, diagnostics);
+  diagnostics.throw_errors();
+  return profile;
+}
+
+// Before anything is measured: that it can be joined to what is there.
+void check_same_device(const Profile& known, device::Backend& backend, const std::string& file) {
+  const std::string gpu = backend.machine().gpu;
+  const std::string known_gpu = device_of(known);
+  if (known.device != backend.name() || (!known.runs.empty() && !gpu.empty() && known_gpu != gpu))
+    throw Error(
+        ErrorKind::input,
+        fmt::format(
+            "{} was measured on {} ({}), this machine has {} ({}): a profile holds one GPU type; write "
+            "to another file",
+            file, known_gpu, known.device, gpu.empty() ? "no GPU" : gpu, backend.name()));
+}
+
+void save(const std::string& file, const std::optional<Profile>& known, const Profile& measured) {
+  if (known) {
+    Profile joined = *known;
+    merge_profile(joined, measured);
+    write_profile(joined, file);
+  } else {
+    write_profile(measured, file);
+  }
+}
+
+int run(const Options& options) {
+  calibrate::Request request;
+  calibrate::read_request(options.batches, options.precisions, options.model.empty(), request);
+  if (!options.model.empty()) request.model = load_model(options.model);
+  request.gpus = options.gpus;
+  request.collectives = options.collectives;
+  request.network = options.network;
+  request.seconds = options.seconds;
+  request.seed = options.seed;
+  request.profile_name = data_name(options.out);
+  request.command = command_text();
+  const auto launched = calibrate::launched_rank(calibrate::process_environment, options.rendezvous);
+  if (launched && request.model)
+    throw Error(ErrorKind::input, "calibrate: a model is timed by one process; under " + launched->launcher +
+                                      " give --collectives alone, without --model");
+  if (!launched && !options.network.empty())
+    throw Error(ErrorKind::input,
+                "calibrate: --network names what joins nodes: start a process a GPU with srun, "
+                "mpirun or torchrun");
+  if (launched && options.network.empty())
+    throw Error(ErrorKind::input, "calibrate: under " + launched->launcher +
+                                      " say what joins the nodes, as in --network 'ethernet 10 Gbit/s tcp'");
+  const bool writes = !launched || launched->rank == 0;
+  std::optional<Profile> known;
+  if (writes && options.append) known = load_profile(options.out);
+
+  // Before a minute is spent: can the files be written? Nothing is, yet.
+  if (writes) {
+    const FileWriter profile(options.out);
+    if (!options.checks.empty()) {
+      const FileWriter checks(options.checks);
+    }
+  }
+  device::Backend& backend = device::choose_backend(options.device);
+  if (known) check_same_device(*known, backend, options.out);
+
+  calibrate::Hooks hooks;
+  hooks.stop = &interrupt_requested();
+  if (writes) {
+    hooks.progress = [](const std::string& text) { progress("calibrate: " + text); };
+    hooks.finished = [&](const Profile& profile) { save(options.out, known, profile); };
+  }
+  calibrate::Calibration calibration;
+  if (launched) {
+    const auto group = calibrate::meet_over_tcp(*launched);
+    calibration = calibrate::calibrate_across_processes(backend, calibrate::steady_clock(), request, hooks,
+                                                        *group, *launched);
+  } else {
+    calibration = calibrate::calibrate(backend, calibrate::steady_clock(), request, hooks);
+  }
+  if (!writes) return 0;
+  end_progress();
+  const CalibrationRun& done = calibration.profile.runs.back();
+  for (const std::string& text : done.warnings) warning(text);
+  if (!options.checks.empty())
+    write_file(options.checks, calibrate::checks_to_json(calibration.checks, done));
+  const std::string table = calibrate::checks_to_text(calibration.checks);
+  if (verbosity() != Verbosity::quiet) write_file("-", table);
+  note(fmt::format("{}: {} operators, {} steps, {} collectives in {:.1f} s on {}{}", options.out,
+                   calibration.profile.operators.size(), calibration.profile.steps.size(),
+                   calibration.profile.collectives.size(), done.seconds,
+                   done.machine.gpu.empty() ? done.machine.processor : done.machine.gpu,
+                   done.complete ? "" : "; interrupted, incomplete"));
+  return 0;
+}
+
+}  // namespace
+
+Action prepare_calibrate(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  command.add_option("--model", options->model, "the model whose layers are timed, a name or a file")
+      ->type_name("NAME|FILE");
+  command.add_option("--batch", options->batches, "samples a worker, as in 32,64,128")->type_name("N,...");
+  command.add_option("--precision", options->precisions, "fp32, tf32, bf16, fp16, or several (default fp32)")
+      ->type_name("P,...");
+  command.add_option("--gpus", options->gpus, "local devices to use (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--out", options->out, "the profile to write; compressed where the name ends in .gz")
+      ->type_name("FILE")
+      ->required();
+  command.add_flag("--append", options->append, "extend the profile of --out by this run");
+  command.add_flag("--collectives", options->collectives,
+                   "time collectives too; without --model them alone, also under srun, mpirun or torchrun");
+  command.add_option("--network", options->network, "what joins the nodes, as in 'ethernet 10 Gbit/s tcp'")
+      ->type_name("TEXT");
+  command.add_option("--rendezvous", options->rendezvous, "where the ranks of several processes meet")
+      ->type_name("HOST:PORT");
+  command.add_option("--seconds", options->seconds, "wall clock to spend at most (default: 7 s a batch)")
+      ->type_name("S")
+      ->check(CLI::Range(1.0, 86400.0));
+  command
+      .add_option("--validate-parts", options->checks,
+                  "also write the sum of parts against whole steps measured in separate runs")
+      ->type_name("FILE");
+  command
+      .add_option("--device", options->device, "cuda, cpu or reference (default: cuda where a GPU answers)")
+      ->type_name("NAME");
+  command.add_option("--seed", options->seed, "of weights and input (default 1)")->type_name("N");
+  return [options] { return run(*options); };
+}
+
+}  // namespace foretrain::app

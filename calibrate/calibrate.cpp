@@ -1,0 +1,312 @@
+#include "calibrate/calibrate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "calibrate/collective_suite.hpp"
+#include "calibrate/copies.hpp"
+#include "calibrate/host_facts.hpp"
+#include "calibrate/launch_costs.hpp"
+#include "calibrate/model_run.hpp"
+#include "calibrate/several_devices.hpp"
+#include "calibrate/statistics.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/parse_units.hpp"
+
+namespace foretrain::calibrate {
+namespace {
+
+constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_interference = 4.0;
+
+double seconds_of_collectives(int gpus) {
+  return gpus < 2 ? 0 : 8.0 + gpus;
+}
+
+int gpus_to_use(device::Backend& backend, int wanted) {
+  const int count = backend.device_count();
+  if (count == 0) throw Error(ErrorKind::unavailable, "the backend " + backend.name() + " finds no device");
+  if (wanted > count)
+    throw Error(ErrorKind::unavailable, fmt::format("{} devices asked for, {} found", wanted, count));
+  return wanted > 0 ? wanted : count;
+}
+
+// One run in the making.
+class Run {
+ public:
+  Run(device::Backend& backend, Clock& clock, const Request& request, const Hooks& hooks)
+      : backend_(backend), clock_(clock), request_(request), hooks_(hooks), start_(clock.now()) {
+    Profile& profile = result_.profile;
+    profile.name = request.profile_name;
+    profile.device = backend.name();
+    CalibrationRun run;
+    run.date = utc_now();
+    run.command = request.command;
+    run.foretrain = FORETRAIN_VERSION;
+    run.machine = backend.machine();
+    add_host_facts(run.machine);
+    profile.runs.push_back(std::move(run));
+    note_clocks(true);
+  }
+
+  CalibrationRun& run() { return result_.profile.runs.back(); }
+  Profile& profile() { return result_.profile; }
+  std::vector<CheckRow>& checks() { return result_.checks; }
+  double spent() { return clock_.now() - start_; }
+  void progress(const std::string& text) {
+    if (hooks_.progress) hooks_.progress(text);
+  }
+  void warn(const std::string& text) {
+    if (std::find(run().warnings.begin(), run().warnings.end(), text) == run().warnings.end())
+      run().warnings.push_back(text);
+  }
+
+  void note_clocks(bool before) {
+    const device::Clocks clocks = backend_.clocks(0);
+    Machine& machine = run().machine;
+    machine.clock_max_hz = clocks.sm_max_hz;
+    (before ? machine.clock_before_hz : machine.clock_after_hz) = clocks.sm_hz;
+    (before ? machine.temperature_before : machine.temperature_after) = clocks.temperature;
+  }
+
+  void note_throttling(bool throttled, const std::string& reason, const std::string& during) {
+    if (!throttled) return;
+    run().machine.throttled = true;
+    run().machine.throttle_reason = reason;
+    warn("the device was throttled (" + reason + ") during " + during);
+  }
+
+  // What is finished is whole: it may be saved.
+  void save(bool complete) {
+    run().complete = complete;
+    run().seconds = spent();
+    if (hooks_.finished) hooks_.finished(profile());
+  }
+
+  Calibration take() { return std::move(result_); }
+
+ private:
+  device::Backend& backend_;
+  Clock& clock_;
+  const Request& request_;
+  const Hooks& hooks_;
+  double start_;
+  Calibration result_;
+};
+
+// The better known of two measurements of the same update at different batches.
+void keep_optimizer(std::vector<OptimizerEntry>& entries, const OptimizerEntry& entry) {
+  if (entry.update.launches <= 0) return;
+  for (OptimizerEntry& known : entries) {
+    if (known.kind != entry.kind || known.model != entry.model || known.precision != entry.precision)
+      continue;
+    if (relative_error(entry.update.device) < relative_error(known.update.device)) known = entry;
+    return;
+  }
+  entries.push_back(entry);
+}
+
+template <typename T>
+void append(std::vector<T>& into, const std::vector<T>& more) {
+  into.insert(into.end(), more.begin(), more.end());
+}
+
+// Line rate in bytes per second of a text like "ethernet 10 Gbit/s tcp"; 0 where it names none.
+double line_rate_of(const std::string& network) {
+  for (std::size_t at = 0; at < network.size(); ++at) {
+    if (std::isdigit(static_cast<unsigned char>(network[at])) == 0) continue;
+    const std::size_t number_end = network.find(' ', at);
+    if (number_end == std::string::npos) break;
+    const std::size_t end = network.find(' ', number_end + 1);
+    const auto rate = parse_rate(network.substr(at, end == std::string::npos ? end : end - at));
+    if (const Rate* found = std::get_if<Rate>(&rate)) return found->bytes_per_second();
+    at = number_end;
+  }
+  return 0;
+}
+
+struct Backwards {
+  std::int64_t batch = 0;
+  Precision precision = Precision::fp32;
+  double seconds = 0;
+};
+
+// Models on device 0, each batch and precision; returns the backward passes' times.
+std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock& clock,
+                                      const Request& request, const Hooks& hooks, double seconds, int gpus) {
+  std::vector<Backwards> backwards;
+  std::vector<double> device_deviations, host_deviations;
+  const auto worker = backend.make_worker(0);
+  Session session{*worker, clock, hooks.stop};
+  run.progress("launch costs");
+  const LaunchCosts costs = measure_launch_costs(session);
+  run.profile().launches.push_back(costs);
+  run.progress("copies");
+  run.profile().copies = measure_copies(session, gpus > 1 ? 1 : -1, seconds_of_copies);
+  run.save(false);
+
+  const std::size_t count = request.batches.size() * request.precisions.size();
+  std::size_t done = 0;
+  std::optional<Error> refused;
+  for (const Precision precision : request.precisions) {
+    for (const std::int64_t batch : request.batches) {
+      const std::string what =
+          fmt::format("{} {} batch {}", request.model->name, foretrain::name_of(precision), batch);
+      run.progress(fmt::format("{} ({} of {})", what, done + 1, count));
+      ModelRunOptions options;
+      options.batch = batch;
+      options.precision = precision;
+      options.seed = request.seed;
+      options.event_gap = costs.event_gap.median;
+      options.seconds = std::max(1.0, (seconds - run.spent()) / static_cast<double>(count - done));
+      options.least_soak = done == 0 ? 1.0 : 0.3;
+      ++done;
+      std::optional<ModelRun> measured;
+      try {
+        measured = measure_model(session, backend, 0, *request.model, options);
+      } catch (const Error& error) {
+        const bool too_large = std::string_view(error.what()).find("out of memory") != std::string_view::npos;
+        if (error.kind() != ErrorKind::unavailable && !too_large) throw;
+        run.warn(what + " was left out: " + error.what());
+        refused = error;
+        continue;
+      }
+      append(run.profile().operators, measured->operators);
+      append(run.profile().step_work, measured->step_work);
+      run.profile().steps.push_back(measured->step);
+      keep_optimizer(run.profile().optimizers, measured->optimizer);
+      run.checks().push_back(measured->check);
+      for (const std::string& warning : measured->warnings) run.warn(warning);
+      run.note_throttling(measured->throttled, measured->throttle_reason, what);
+      append(device_deviations, measured->device_deviations);
+      append(host_deviations, measured->host_deviations);
+      run.profile().noise = {noise_of("device", device_deviations), noise_of("host", host_deviations)};
+      backwards.push_back({batch, precision, measured->backward});
+      run.note_clocks(false);
+      run.save(false);
+    }
+  }
+  if (backwards.empty() && refused) throw *refused;
+  return backwards;
+}
+
+void measure_interferences(Run& run, DeviceContext& context, const Request& request,
+                           const std::vector<Backwards>& backwards) {
+  for (const Precision precision : request.precisions) {
+    std::vector<Backwards> known;
+    for (const Backwards& entry : backwards)
+      if (entry.precision == precision) known.push_back(entry);
+    if (known.empty()) continue;
+    std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.batch < b.batch; });
+    const Backwards& middle = known[known.size() / 2];
+    run.progress(fmt::format("interference: {} {} batch {}", request.model->name,
+                             foretrain::name_of(precision), middle.batch));
+    const InterferenceRun measured = measure_interference_on(context, {.model = *request.model,
+                                                                       .batch = middle.batch,
+                                                                       .precision = precision,
+                                                                       .seed = request.seed,
+                                                                       .gpus = 2,
+                                                                       .backward = middle.seconds,
+                                                                       .seconds = seconds_of_interference});
+    append(run.profile().interference, measured.entries);
+    run.checks().push_back(measured.overlap);
+    run.save(false);
+  }
+}
+
+}  // namespace
+
+double default_seconds(const Request& request, int gpus) {
+  const double models =
+      request.model ? 7.0 * static_cast<double>(request.batches.size() * request.precisions.size()) : 0;
+  const double interference = request.model && gpus > 1
+                                  ? seconds_of_interference * static_cast<double>(request.precisions.size())
+                                  : 0;
+  return seconds_of_launch_costs + seconds_of_copies + models + interference +
+         (request.collectives ? seconds_of_collectives(gpus) : 0);
+}
+
+Calibration calibrate(device::Backend& backend, Clock& clock, const Request& request, const Hooks& hooks) {
+  const int gpus = gpus_to_use(backend, request.gpus);
+  Run run(backend, clock, request, hooks);
+  const double budget = request.seconds > 0 ? request.seconds : default_seconds(request, gpus);
+  const bool collectives = request.collectives && gpus > 1;
+  if (request.collectives && gpus < 2)
+    throw Error(ErrorKind::unavailable, "collectives need two devices, and there is one");
+  const double for_collectives = collectives ? std::min(seconds_of_collectives(gpus), 0.4 * budget) : 0;
+  const double for_interference =
+      request.model && gpus > 1
+          ? std::min(seconds_of_interference * static_cast<double>(request.precisions.size()), 0.2 * budget)
+          : 0;
+  DeviceContext context{backend, clock, hooks.stop};
+  if (collectives) backend.log_choices();
+  try {
+    std::vector<Backwards> backwards;
+    if (request.model)
+      backwards = measure_models(run, backend, clock, request, hooks,
+                                 budget - for_collectives - for_interference, gpus);
+    if (gpus > 1 && request.model) measure_interferences(run, context, request, backwards);
+    if (collectives) {
+      CollectiveOptions options;
+      options.most_bytes = request.largest_collective;
+      options.seconds = request.model ? for_collectives : budget - run.spent();
+      const double memory = run.run().machine.memory_bytes;
+      while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
+      const SuiteHooks suite{
+          [&](const std::string& text) { run.progress("collectives, " + text); },
+          [&](const std::string& text) { run.warn(text); },
+          [&](const std::vector<CollectiveEntry>& entries) { append(run.profile().collectives, entries); }};
+      measure_local_collectives(context, gpus, network_of_link(run.run().machine.link), options, suite);
+    }
+    run.note_clocks(false);
+    run.save(true);
+  } catch (const Interrupted&) {
+    run.save(false);
+  }
+  return run.take();
+}
+
+Calibration calibrate_across_processes(device::Backend& backend, Clock& clock, const Request& request,
+                                       const Hooks& hooks, RankGroup& group, const LaunchedRank& launched) {
+  const int devices = backend.device_count();
+  // A rank without a device must tell the others.
+  if (group.least(devices) < 1)
+    throw Error(ErrorKind::unavailable,
+                "the backend " + backend.name() + " finds no device on one of the nodes");
+  Run run(backend, clock, request, hooks);
+  // Equal names of hosts are one node; NCCL_HOSTID, where set, takes the name's place as it does in NCCL.
+  const std::vector<double> ids = group.all_gather(host_id(process_environment));
+  std::vector<int> nodes;
+  for (const double id : ids)
+    nodes.push_back(static_cast<int>(std::find(ids.begin(), ids.end(), id) - ids.begin()));
+  backend.log_choices();
+  std::vector<RankSubset> subsets = node_subsets(nodes, request.network, line_rate_of(request.network));
+  if (subsets.empty()) subsets = local_subsets(group.ranks(), network_of_link(run.run().machine.link));
+  try {
+    const auto worker = backend.make_worker(launched.local_rank % devices);
+    Session session{*worker, clock, hooks.stop, &group};
+    CollectiveOptions options;
+    options.seconds =
+        group.least(request.seconds > 0 ? request.seconds : 60.0 * static_cast<double>(subsets.size()));
+    const double memory = group.least(run.run().machine.memory_bytes);
+    while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
+    const SuiteHooks suite{[&](const std::string& text) { run.progress("collectives, " + text); },
+                           [&](const std::string& text) { run.warn(text); },
+                           [&](const std::vector<CollectiveEntry>& entries) {
+                             append(run.profile().collectives, entries);
+                             run.save(false);
+                           }};
+    measure_collectives(session, group, backend, subsets, options, true, suite);
+    run.note_clocks(false);
+    run.save(true);
+  } catch (const Interrupted&) {
+    run.save(false);
+  }
+  return run.take();
+}
+
+}  // namespace foretrain::calibrate

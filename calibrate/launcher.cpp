@@ -1,0 +1,119 @@
+#include "calibrate/launcher.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+
+#include "sim/base/error.hpp"
+
+namespace foretrain::calibrate {
+namespace {
+
+int number(const std::string& name, const std::string& text, int least) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least)
+    throw Error(ErrorKind::input, "the environment variable " + name + " holds '" + text +
+                                      "', not a number from " + std::to_string(least) + " up");
+  return value;
+}
+
+void set_address(LaunchedRank& launched, const std::string& source, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    throw Error(ErrorKind::input, source + ": '" + text + "' is no address; write host:port");
+  launched.host = text.substr(0, colon);
+  if (launched.host.size() > 2 && launched.host.front() == '[' && launched.host.back() == ']')
+    launched.host = launched.host.substr(1, launched.host.size() - 2);
+  launched.port = number(source, text.substr(colon + 1), 1);
+  if (launched.port > 65535)
+    throw Error(ErrorKind::input, source + ": no port " + std::to_string(launched.port));
+}
+
+struct Names {
+  const char* launcher;
+  const char *rank, *ranks, *local_rank;
+};
+// torchrun first: inside a Slurm step it is torchrun that started this process.
+constexpr Names launchers[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+};
+
+}  // namespace
+
+std::optional<std::string> process_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (!value || !*value) return std::nullopt;
+  return value;
+}
+
+double host_id(const Environment& environment) {
+  std::string name = environment("NCCL_HOSTID").value_or("");
+  if (name.empty()) {
+    char host[256] = {};
+    ::gethostname(host, sizeof host - 1);
+    name = host;
+  }
+  // FNV-1a, folded to the 53 bits that a double holds.
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const unsigned char letter : name) hash = (hash ^ letter) * 1099511628211ULL;
+  return static_cast<double>((hash ^ (hash >> 53)) & ((std::uint64_t{1} << 53) - 1));
+}
+
+std::string first_host(const std::string& list) {
+  const std::size_t open = list.find('[');
+  const std::size_t comma = list.find(',');
+  if (open == std::string::npos || comma < open) return list.substr(0, comma);
+  const std::size_t end = list.find_first_of(",-]", open);
+  if (end == std::string::npos) return list.substr(0, open);
+  return list.substr(0, open) + list.substr(open + 1, end - open - 1);
+}
+
+std::optional<LaunchedRank> launched_rank(const Environment& environment, const std::string& rendezvous) {
+  LaunchedRank launched;
+  for (const Names& names : launchers) {
+    const auto rank = environment(names.rank);
+    const auto ranks = environment(names.ranks);
+    if (!rank || !ranks) continue;
+    launched.launcher = names.launcher;
+    launched.rank = number(names.rank, *rank, 0);
+    launched.ranks = number(names.ranks, *ranks, 1);
+    if (launched.rank >= launched.ranks)
+      throw Error(ErrorKind::input,
+                  std::string(names.rank) + " is " + *rank + ", but " + names.ranks + " is only " + *ranks);
+    const auto local = environment(names.local_rank);
+    launched.local_rank = local ? number(names.local_rank, *local, 0) : 0;
+    break;
+  }
+  // An interactive Slurm shell or a batch script has the variables of a step of one task.
+  if (launched.launcher.empty() || launched.ranks == 1) return std::nullopt;
+
+  if (!rendezvous.empty()) {
+    set_address(launched, "--rendezvous", rendezvous);
+  } else if (const auto id = environment("NCCL_COMM_ID")) {
+    // NCCL itself listens on that port.
+    set_address(launched, "NCCL_COMM_ID", *id);
+    launched.port = launched.port % 65535 + 1;
+  } else if (launched.launcher == "torchrun") {
+    // torchrun's own store listens on MASTER_PORT.
+    launched.host = environment("MASTER_ADDR").value_or("127.0.0.1");
+    const auto port = environment("MASTER_PORT");
+    launched.port = (port ? number("MASTER_PORT", *port, 1) : 29500) % 65535 + 1;
+  } else if (const auto nodes = environment("SLURM_STEP_NODELIST")) {
+    launched.host = first_host(*nodes);
+    const auto job = environment("SLURM_JOB_ID");
+    launched.port = 20000 + (job ? number("SLURM_JOB_ID", *job, 0) % 20000 : 0);
+  } else if (environment("OMPI_COMM_WORLD_LOCAL_SIZE") == environment("OMPI_COMM_WORLD_SIZE") &&
+             environment("OMPI_COMM_WORLD_SIZE")) {
+    launched.host = "127.0.0.1";  // all on one node
+    launched.port = 29611;
+  }
+  return launched;
+}
+
+}  // namespace foretrain::calibrate

@@ -1,0 +1,79 @@
+#include "calibrate/several_devices.hpp"
+
+#include <algorithm>
+
+#include "calibrate/interference.hpp"
+#include "calibrate/model_run.hpp"
+#include "calibrate/statistics.hpp"
+#include "sim/training/buckets.hpp"
+
+namespace foretrain::calibrate {
+
+void measure_local_collectives(DeviceContext& context, int gpus, const std::string& network,
+                               const CollectiveOptions& options, const SuiteHooks& hooks) {
+  const std::vector<RankSubset> subsets = local_subsets(gpus, network);
+  run_ranks(gpus, context.clock, [&](RankGroup& group) {
+    const auto worker = context.backend.make_worker(group.rank());
+    Session session{*worker, context.clock, context.stop, &group};
+    measure_collectives(session, group, context.backend, subsets, options, group.rank() == 0, hooks);
+  });
+}
+
+InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request) {
+  InterferenceRun run;
+  const device::CommunicatorId id = context.backend.make_communicator_id();
+  const std::vector<Bucket> buckets =
+      ddp_buckets(request.model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32);
+  run_ranks(request.gpus, context.clock, [&](RankGroup& group) {
+    const auto worker = context.backend.make_worker(group.rank());
+    Session session{*worker, context.clock, context.stop, &group};
+    const auto communicator = worker->join(id, group.rank(), request.gpus);
+    const auto program = worker->build(
+        request.model, build_options(request.model, request.batch, request.precision, request.seed));
+    program->synthesize_input(request.seed + static_cast<std::uint64_t>(group.rank()));
+    StepPlan plan(*program);
+    const std::int64_t most = *std::max_element(request.sizes.begin(), request.sizes.end());
+    const device::Buffer buffer = worker->allocate(most);
+
+    // Data-parallel steps first: they also warm the devices up.
+    const double start = context.clock.now();
+    const double step = std::max(1.5 * request.backward, 1e-4);
+    const int steps = static_cast<int>(std::clamp(0.3 * request.seconds / step, 12.0, 100.0));
+    const std::vector<double> times =
+        run_ddp_steps(session, group, *communicator, plan, request.model, buckets, steps);
+
+    EventPool events(*worker);
+    std::vector<InterferenceEntry> entries;
+    const CollectiveCurve curve;
+    for (const std::int64_t bytes : request.sizes) {
+      InterferenceOptions options;
+      options.bytes = bytes;
+      options.backward = request.backward;
+      time_chain(session, group, communicator.get(), events, buffer, curve, bytes, 1, true);
+      options.collective = time_chain(session, group, communicator.get(), events, buffer, curve, bytes, 10);
+      const double left = group.least(request.seconds - (context.clock.now() - start));
+      const double repetition = 6 * step + 200 * options.collective;
+      options.repetitions = static_cast<int>(std::clamp(0.4 * left / repetition, 5.0, 15.0));
+      entries.push_back(measure_interference(session, group, *communicator, buffer, plan, options));
+      entries.back().model = request.model.name;
+      entries.back().precision = request.precision;
+      entries.back().batch = request.batch;
+    }
+    if (group.rank() != 0) return;
+    run.entries = std::move(entries);
+    run.overlap.kind = "overlap";
+    run.overlap.model = request.model.name;
+    run.overlap.precision = request.precision;
+    run.overlap.batch = request.batch;
+    run.overlap.ranks = request.gpus;
+    run.overlap.step = summarize(times);
+    std::vector<double> ascending = times;
+    std::sort(ascending.begin(), ascending.end());
+    run.overlap.p05 = quantile(ascending, 0.05);
+    run.overlap.p95 = quantile(ascending, 0.95);
+    for (const Bucket& bucket : buckets) run.overlap.buckets.push_back(bucket.bytes.count());
+  });
+  return run;
+}
+
+}  // namespace foretrain::calibrate

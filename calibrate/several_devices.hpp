@@ -1,0 +1,44 @@
+// What needs two devices or more of this process: collectives, interference, data-parallel steps.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "calibrate/checks.hpp"
+#include "calibrate/collective_suite.hpp"
+#include "calibrate/session.hpp"
+#include "sim/training/model.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain::calibrate {
+
+struct DeviceContext {
+  device::Backend& backend;
+  Clock& clock;
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// A thread a device.
+void measure_local_collectives(DeviceContext& context, int gpus, const std::string& network,
+                               const CollectiveOptions& options, const SuiteHooks& hooks);
+
+struct InterferenceRequest {
+  const Model& model;
+  std::int64_t batch = 1;
+  Precision precision = Precision::fp32;
+  std::uint64_t seed = 1;
+  int gpus = 2;
+  double backward = 0;  // seconds on the device, as measured in context
+  std::vector<std::int64_t> sizes = {std::int64_t{1} << 20, std::int64_t{25} << 20};
+  double seconds = 4;
+};
+
+struct InterferenceRun {
+  std::vector<InterferenceEntry> entries;  // a size each
+  CheckRow overlap;                        // data-parallel steps with DistributedDataParallel's buckets
+};
+
+InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request);
+
+}  // namespace foretrain::calibrate
