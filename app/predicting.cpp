@@ -13,6 +13,7 @@
 #include "sim/base/error.hpp"
 #include "sim/output/console.hpp"
 #include "sim/output/csv.hpp"
+#include "sim/output/html.hpp"
 #include "sim/output/json.hpp"
 #include "sim/output/trace.hpp"
 
@@ -44,11 +45,7 @@ void fill(FileWriter* writer, Write write) {
 std::string table_text(std::span<const Result> results, ConsoleOptions options = {}) {
   options.style = text_style(STDOUT_FILENO);
   options.details = verbosity() == Verbosity::verbose;
-  std::vector<std::filesystem::path> folders;
-  for (const auto& folder : data_directories()) folders.push_back(folder / "validation");
-  std::vector<std::string> unreadable;
-  options.validation = read_validation_summary(folders, unreadable);
-  for (const std::string& file : unreadable) warning(file + " is no readable validation record; left out");
+  options.validation = validation_that_ships();
   return console_text(results, options);
 }
 
@@ -75,15 +72,28 @@ void add_predicting_options(CLI::App& command, PredictingOptions& options) {
       .add_option("--trace", options.trace,
                   "write a step as a trace that ui.perfetto.dev opens; compressed where the name ends in .gz")
       ->type_name("FILE");
+  command.add_option("--report", options.report, "write the results as one HTML page")
+      ->type_name("FILE.html");
   command.add_option("--seed", options.seed, "of the random draws (default 1)")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{0}, largest_seed));
 }
 
+std::optional<ValidationSummary> validation_that_ships() {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& folder : data_directories()) folders.push_back(folder / "validation");
+  std::vector<std::string> unreadable;
+  const auto summary = read_validation_summary(folders, unreadable);
+  for (const std::string& file : unreadable) warning(file + " is no readable validation record; left out");
+  return summary;
+}
+
 ResultTargets::ResultTargets(const PredictingOptions& options) {
   std::map<std::string, std::string> taken;
-  const std::pair<const char*, const std::string&> targets[] = {
-      {"--json", options.json}, {"--csv", options.csv}, {"--trace", options.trace}};
+  const std::pair<const char*, const std::string&> targets[] = {{"--json", options.json},
+                                                                {"--csv", options.csv},
+                                                                {"--trace", options.trace},
+                                                                {"--report", options.report}};
   for (const auto& [option, target] : targets) {
     if (target.empty() || target == "/dev/null") continue;
     const auto [earlier, is_new] = taken.emplace(identity_of(target), option);
@@ -96,26 +106,38 @@ ResultTargets::ResultTargets(const PredictingOptions& options) {
   json_ = open_target(options.json);
   csv_ = open_target(options.csv);
   trace_ = open_target(options.trace);
+  report_ = open_target(options.report);
 }
 
 void ResultTargets::write(std::span<const Result> results, const Timeline* timeline) {
   // Files first: they are kept even where nobody reads standard output any more.
   fill(json_.get(), [&](const TextSink& sink) { write_json(results, sink); });
   fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
+  write_report(results);
   if (timeline != nullptr) {
     fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
   }
   if (table_) write_file("-", table_text(results));
 }
 
+void ResultTargets::write_report(std::span<const Result> results) {
+  if (report_ == nullptr) return;
+  const auto validation = validation_that_ships();
+  fill(report_.get(), [&](const TextSink& sink) { write_html(results, validation, sink); });
+}
+
 void ResultTargets::write(const Sweep& sweep) {
   fill(json_.get(), [&](const TextSink& sink) { write_sweep_json(sweep, sink); });
   fill(csv_.get(), [&](const TextSink& sink) { write_sweep_csv(sweep, sink); });
+  const std::vector<std::string> names = sweep.names();
+  std::vector<Result> named = sweep.results();
+  for (std::size_t i = 0; i < named.size(); ++i) named[i].scenario += " (" + names[i] + ')';
+  write_report(named);
   if (!table_) return;
   ConsoleOptions options;
   options.labels.headings = short_names(sweep.axes);
   for (const SweepRow& row : sweep.rows) options.labels.rows.push_back(row.values);
-  options.names = sweep.names();
+  options.names = names;
   write_file("-", table_text(sweep.results(), std::move(options)));
 }
 

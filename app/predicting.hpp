@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,17 +13,21 @@
 #include "sim/output/result.hpp"
 #include "sim/output/sweep.hpp"
 #include "sim/output/timeline.hpp"
+#include "sim/output/validation_summary.hpp"
 
 namespace foretrain::app {
 
 struct PredictingOptions {
   std::vector<std::string> settings;  // "PATH=VALUE", of --set and --profile
   std::vector<std::string> profiles;
-  std::string json, csv, trace;  // targets, empty where not asked for
+  std::string json, csv, trace, report;  // targets, empty where not asked for
   std::uint64_t seed = 1;
 };
 
 void add_predicting_options(CLI::App& command, PredictingOptions& options);
+
+// What validation/ of the data folders says; warns of files that cannot be read.
+std::optional<ValidationSummary> validation_that_ships();
 
 // The targets, opened before anything is computed, so that a name that cannot be written is found at once.
 class ResultTargets {
@@ -36,7 +41,9 @@ class ResultTargets {
   void write(const Sweep& sweep);
 
  private:
-  std::unique_ptr<FileWriter> json_, csv_, trace_;
+  void write_report(std::span<const Result> results);
+
+  std::unique_ptr<FileWriter> json_, csv_, trace_, report_;
   bool table_ = true;
 };
 

@@ -29,6 +29,8 @@ std::vector<std::string> names_of_verbs();
 
 // One function a verb, in the file of its name.
 Action prepare_simulate(CLI::App& command);
+Action prepare_compare(CLI::App& command);
+Action prepare_report(CLI::App& command);
 Action prepare_sweep(CLI::App& command);
 Action prepare_collective(CLI::App& command);
 Action prepare_check(CLI::App& command);

@@ -6,7 +6,7 @@ namespace {
 constexpr Verb table[] = {
     {"simulate", "SCENARIO...", "predict; print a table and the verdict", &prepare_simulate},
     {"sweep", "SCENARIO --vary PATH=V1,V2,...", "the grid of what-ifs, one row each", &prepare_sweep},
-    {"compare", "RESULT|SCENARIO...", "ratios against the first", nullptr},
+    {"compare", "RESULT|SCENARIO...", "ratios against the first", &prepare_compare},
     {"plan", "SCENARIO --deadline 24h --budget 400USD", "the cheapest and fastest rows that fit", nullptr},
     {"explain", "SCENARIO", "which readings the observed numbers leave open", nullptr},
     {"collective", "KIND --topology NAME|FILE", "time a collective over a topology", &prepare_collective},
@@ -14,7 +14,7 @@ constexpr Verb table[] = {
     {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", &prepare_run},
     {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", &prepare_validate},
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
-    {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", nullptr},
+    {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", &prepare_report},
     {"check", "FILE...", "read any input file, show all its errors at once", &prepare_check},
     {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", &prepare_list},
 };

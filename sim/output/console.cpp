@@ -105,7 +105,7 @@ std::string table_of(std::span<const Result> results, const ConsoleOptions& opti
     return table.text(results.size() > 1 ? "" : " ");
   };
   // Names are cut first, then the bar grows into what is left.
-  constexpr int narrow_bar = 8, widest_bar = 24, shortest_name = 8, longest_name = 40;
+  constexpr int narrow_bar = 6, widest_bar = 24, shortest_name = 5, longest_name = 40;
   int room = 0;
   for (const auto& row : options.labels.rows) {
     for (const std::string& value : row) room = std::max(room, display_width(value));
@@ -115,8 +115,10 @@ std::string table_of(std::span<const Result> results, const ConsoleOptions& opti
   }
   room = std::min(room, longest_name);
   std::string text = build(room, narrow_bar);
-  if (const int excess = widest_line(text) - style.width; excess > 0) {
-    room = std::max(shortest_name, room - excess);
+  const int label_columns = std::max<int>(1, static_cast<int>(options.labels.headings.size()));
+  for (int excess = widest_line(text) - style.width; excess > 0 && room > shortest_name;
+       excess = widest_line(text) - style.width) {
+    room = std::max(shortest_name, room - (excess + label_columns - 1) / label_columns);
     text = build(room, narrow_bar);
   }
   const int bar_width = std::clamp(narrow_bar + style.width - widest_line(text), narrow_bar, widest_bar);
@@ -185,15 +187,6 @@ std::string verdicts_by_limit(std::span<const Result> results, const ConsoleOpti
   return out;
 }
 
-std::string validation_line(const std::optional<ValidationSummary>& validation) {
-  if (!validation) return "not validated";
-  auto error = [](double fraction) {
-    return fmt::format("{:.{}f} %", fraction * 100, fraction < 0.1 ? 1 : 0);
-  };
-  return fmt::format("last validated: mean {}, worst {}, {} row{}", error(validation->mean_abs_error),
-                     error(validation->max_abs_error), validation->rows, validation->rows == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string console_text(std::span<const Result> results, const ConsoleOptions& options) {
@@ -201,7 +194,7 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
   if (results.empty()) return "";
   std::string out = console::heading(results, style) + '\n';
   out += table_of(results, options);
-  out += inked(validation_line(options.validation), Ink::dim, style) + '\n';
+  out += inked(console::validation_line(options.validation), Ink::dim, style) + '\n';
   const std::string legend = console::legend(results, style);
   if (!legend.empty()) out += "parts: " + legend + '\n';
   for (const Result& result : results) {

@@ -214,6 +214,15 @@ std::string inputs(const Result& result, const TextStyle& style) {
   return table.text("  ");
 }
 
+std::string validation_line(const std::optional<ValidationSummary>& validation) {
+  if (!validation) return "not validated";
+  auto error = [](double fraction) {
+    return fmt::format("{:.{}f} %", fraction * 100, fraction < 0.1 ? 1 : 0);
+  };
+  return fmt::format("last validated: mean {}, worst {}, {} row{}", error(validation->mean_abs_error),
+                     error(validation->max_abs_error), validation->rows, validation->rows == 1 ? "" : "s");
+}
+
 std::vector<std::string> extrapolations(const Result& result) {
   constexpr std::size_t most_asked = 4;
   std::vector<std::string> texts;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/output/result.hpp"
 #include "sim/output/text_layout.hpp"
+#include "sim/output/validation_summary.hpp"
 
 namespace foretrain::console {
 
@@ -32,6 +34,8 @@ std::string heading(std::span<const Result> results, const TextStyle& style);
 std::string details(const Result& result, const TextStyle& style);
 // What the result rests on, each with its origin.
 std::string inputs(const Result& result, const TextStyle& style);
+// "last validated: mean 1.2 %, worst 3.4 %, 36 rows", or "not validated".
+std::string validation_line(const std::optional<ValidationSummary>& validation);
 // What lies outside of what is known, a text for each thing with all that was asked of it.
 std::vector<std::string> extrapolations(const Result& result);
 // What would help, best first.

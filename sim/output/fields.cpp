@@ -177,6 +177,7 @@ void visit_fields(const Result& result, FieldVisitor& visitor) {
   visitor.text("schema", Result::schema);
   visitor.text("version", FORETRAIN_VERSION);
   visitor.text("scenario", result.scenario);
+  known_text(visitor, "question", result.question);
   visitor.text("model", result.model);
   visitor.text("profile", result.profile);
   visitor.text("precision", result.precision);

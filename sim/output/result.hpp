@@ -97,7 +97,7 @@ struct GpuUse {
 struct Result {
   static constexpr const char* schema = "foretrain/result/1";
   std::string scenario;
-  std::string question;  // the first comment of the scenario's file: a heading, not in the JSON
+  std::string question;  // the first comment of the scenario's file: a heading
   std::uint64_t seed = 1;
   bool complete = true;
   std::vector<ResolvedInput> inputs;

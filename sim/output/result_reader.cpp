@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/output/sweep.hpp"
 
 namespace foretrain {
 namespace {
@@ -164,6 +165,7 @@ void read_advice(const Node& node, Result& result) {
 Result result_of(const Node& node) {
   Result result;
   result.scenario = node.at("scenario").text();
+  result.question = node.at("question").text_or_empty();
   result.model = node.at("model").text();
   result.profile = node.at("profile").text();
   result.precision = node.at("precision").text();
@@ -195,6 +197,19 @@ Result result_of(const Node& node) {
   return result;
 }
 
+// What tells a row of a sweep from the others: " (nodes=4 bandwidth=25 Gbit/s)".
+std::string setting_text(const Node& set) {
+  std::vector<std::string> paths, values;
+  for (const auto& [path, value] : set.members()) {
+    paths.push_back(path);
+    values.push_back(value.text());
+  }
+  const std::vector<std::string> names = short_names(paths);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? " (" : " ") + names[i] + '=' + values[i];
+  return text.empty() ? text : text + ')';
+}
+
 }  // namespace
 
 std::vector<Result> read_results(std::string_view text, const std::string& file) {
@@ -219,6 +234,7 @@ std::vector<Result> read_results(std::string_view text, const std::string& file)
           {{{file, 0, 0}, fmt::format("is of schema '{}', a result is of '{}'", schema, Result::schema)}});
     }
     results.push_back(result_of(node));
+    if (is_sweep && each.contains("set")) results.back().scenario += setting_text(node.at("set"));
   }
   if (results.empty()) throw Error({{{file, 0, 0}, "holds no result"}});
   return results;

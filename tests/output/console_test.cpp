@@ -85,6 +85,21 @@ TEST_CASE("several results are one table with a line each") {
   CHECK(has(console_text(results, options), "resnet50-1024-gpus-100-gbit"));
 }
 
+TEST_CASE("the values of a sweep stand in columns of their own, within 80 columns") {
+  const std::vector<Result> results = many_results();
+  ConsoleOptions options;
+  options.style.colour = true;
+  options.labels.headings = {"nodes", "bandwidth"};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    options.labels.rows.push_back({std::to_string(i), "100.25 Gbit/s"});
+    options.names.push_back("point " + std::to_string(i));
+  }
+  const std::string text = console_text(results, options);
+  CHECK(widest(text) <= 80);
+  CHECK(has(text, "bandwidth"));
+  CHECK_FALSE(has(text, "resnet50-8-gpus"));
+}
+
 TEST_CASE("what differs from one result to the next carries the names of its scenarios") {
   std::vector<Result> results = many_results();
   results[0].limiting.text = "The GPU limits.";

@@ -1,0 +1,103 @@
+#include "sim/output/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/parse_units.hpp"
+
+namespace foretrain {
+namespace {
+
+double computing_seconds(const Result& result) {
+  return result.step.time - result.step.breakdown.exposed_communication - result.step.breakdown.waiting;
+}
+
+// Updates of the job, or of one sample.
+double updates_of(const Result& result, bool of_jobs) {
+  return of_jobs ? static_cast<double>(result.job->updates) : 1 / static_cast<double>(result.batch_global);
+}
+
+std::string factor(double value) {
+  return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0);
+}
+
+}  // namespace
+
+Comparison compare(std::span<const Result> results) {
+  Comparison comparison;
+  comparison.of_jobs = std::all_of(results.begin(), results.end(),
+                                   [](const Result& result) { return result.job.has_value(); });
+  const bool of_jobs = comparison.of_jobs;
+  const Result& first = results[0];
+  for (const Result& result : results) {
+    ComparisonRow row;
+    row.scenario = result.scenario;
+    row.workers = result.workers;
+    row.time = of_jobs ? result.job->time : result.step.time;
+    row.fewer_updates = updates_of(first, of_jobs) / updates_of(result, of_jobs);
+    row.compute = computing_seconds(first) / computing_seconds(result);
+    row.network = first.step.time / result.step.time / row.compute;
+    row.speedup = row.fewer_updates * row.compute * row.network;
+    row.gpu_time = static_cast<double>(result.workers) / first.workers / row.speedup;
+    if (of_jobs && first.job->cost && result.job->cost && first.job->currency == result.job->currency &&
+        *first.job->cost > 0) {
+      row.cost = *result.job->cost / *first.job->cost;
+    }
+    comparison.rows.push_back(std::move(row));
+  }
+  return comparison;
+}
+
+std::string comparison_text(const Comparison& comparison, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+                   Align::right, Align::right});
+  constexpr int name_room = 18;
+  table.add({"against the first", "workers", comparison.of_jobs ? "job" : "step", "speedup", "= updates",
+             "x compute", "x network", "GPU time"});
+  for (const ComparisonRow& row : comparison.rows) {
+    table.add({shortened(row.scenario, name_room, style), std::to_string(row.workers), format_time(row.time),
+               factor(row.speedup), factor(row.fewer_updates), factor(row.compute), factor(row.network),
+               factor(row.gpu_time)});
+  }
+  std::string out = table.text();
+  out += wrapped(
+      "speedup: " + std::string(comparison.of_jobs ? "of the training" : "for the same samples") +
+          "; updates: fewer of them, by a larger batch; compute: a step without communication; network: "
+          "less waiting for it; GPU time: worker-seconds, below 1 is cheaper",
+      style.width, "", "  ");
+  return out;
+}
+
+void write_comparison_json(const Comparison& comparison, const TextSink& sink) {
+  JsonWriter writer(sink);
+  writer.begin_object();
+  writer.member("schema", "foretrain/comparison/1");
+  writer.member("version", FORETRAIN_VERSION);
+  writer.member("time_of", comparison.of_jobs ? "job" : "step");
+  writer.key("rows");
+  writer.begin_array();
+  for (const ComparisonRow& row : comparison.rows) {
+    writer.begin_object();
+    writer.member("scenario", row.scenario);
+    writer.member("workers", row.workers);
+    writer.member("time_s", row.time);
+    writer.member("speedup", row.speedup);
+    writer.member("fewer_updates", row.fewer_updates);
+    writer.member("compute", row.compute);
+    writer.member("network", row.network);
+    writer.member("gpu_time", row.gpu_time);
+    writer.key("cost");
+    if (row.cost) {
+      writer.value(*row.cost);
+    } else {
+      writer.null();
+    }
+    writer.end_object();
+  }
+  writer.end_array();
+  writer.end_object();
+}
+
+}  // namespace foretrain

@@ -1,0 +1,229 @@
+#include "sim/output/html.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "sim/base/parse_units.hpp"
+#include "sim/output/console_parts.hpp"
+#include "sim/output/html_style.hpp"
+#include "sim/output/svg_chart.hpp"
+
+namespace foretrain {
+namespace {
+
+using console::grouped;
+using console::percent;
+using console::whole;
+
+constexpr std::array part_names{"forward", "backward", "optimizer", "exposed communication",
+                                "waiting", "host",     "input"};
+
+std::array<double, part_names.size()> parts_of(const Breakdown& b) {
+  return {b.forward, b.backward, b.optimizer, b.exposed_communication, b.waiting, b.host, b.input};
+}
+
+std::string cell(const std::string& text, bool is_number = false) {
+  return fmt::format("<td{}>{}</td>", is_number ? " class=\"n\"" : "", escaped_html(text));
+}
+
+std::string summary_table(std::span<const Result> results) {
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th>scenario</th><th class=\"n\">workers</th>"
+      "<th class=\"n\">step</th><th class=\"n\">90 % interval</th><th class=\"n\">throughput</th>"
+      "<th class=\"n\">efficiency</th><th>limit</th></tr></thead><tbody>\n";
+  for (const Result& r : results) {
+    out += "<tr>" + cell(r.scenario) + cell(whole(r.workers), true) + cell(format_time(r.step.time), true) +
+           cell(format_time(r.step.low) + " to " + format_time(r.step.high), true) +
+           cell(grouped(r.units_per_second) + ' ' + r.unit + "/s", true) + cell(percent(r.efficiency), true) +
+           cell(r.limiting.kind) + "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string breakdown_chart(std::span<const Result> results) {
+  StackedBars chart;
+  chart.title = "Where the time of a step goes";
+  std::array<bool, part_names.size()> occurs{};
+  for (const Result& r : results) {
+    StackedBars::Row row;
+    row.label = fmt::format("{} ({} worker{})", r.scenario, r.workers, r.workers == 1 ? "" : "s");
+    row.value = format_time(r.step.time);
+    row.low = r.step.low;
+    row.high = r.step.high;
+    const auto parts = parts_of(r.step.breakdown);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i] <= 0) continue;
+      occurs[i] = true;
+      row.parts.push_back(
+          {parts[i], static_cast<int>(i),
+           fmt::format("{}: {}, {}", part_names[i], format_time(parts[i]), percent(parts[i] / r.step.time))});
+    }
+    chart.rows.push_back(std::move(row));
+  }
+  std::string legend = "<p class=\"legend\">";
+  for (std::size_t i = 0; i < occurs.size(); ++i) {
+    if (occurs[i]) legend += fmt::format("<span><i class=\"b{}\"></i>{}</span> ", i, part_names[i]);
+  }
+  return "<h2>Where the time of a step goes</h2>\n" + legend + "</p>\n" + svg_of(chart);
+}
+
+// Inputs that say how large a run is; results that differ in nothing else are one line of a chart.
+bool is_scale(const std::string& path) {
+  return path == "cluster.nodes" || path == "cluster.gpus_per_node" || path == "cluster.workers" ||
+         path == "cluster.hosts" || path == "batch.global" || path == "batch.per_worker";
+}
+
+struct Family {
+  std::string label;
+  std::vector<const Result*> members;  // by workers
+};
+
+std::vector<Family> families_of(std::span<const Result> results) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const Result& r : results) {
+    for (const ResolvedInput& input : r.inputs) {
+      if (!is_scale(input.path)) values[input.path].insert(input.value);
+    }
+  }
+  std::vector<Family> families;
+  for (const Result& r : results) {
+    std::string label;
+    for (const ResolvedInput& input : r.inputs) {
+      if (is_scale(input.path) || values[input.path].size() < 2) continue;
+      const std::size_t dot = input.path.rfind('.');
+      label += (label.empty() ? "" : ", ") +
+               (dot == std::string::npos ? input.path : input.path.substr(dot + 1)) + ' ' + input.value;
+    }
+    if (label.empty()) label = r.model.empty() ? "predicted" : r.model;
+    auto found =
+        std::find_if(families.begin(), families.end(), [&](const Family& f) { return f.label == label; });
+    if (found == families.end()) found = families.insert(families.end(), {label, {}});
+    found->members.push_back(&r);
+  }
+  for (Family& family : families) {
+    std::stable_sort(family.members.begin(), family.members.end(),
+                     [](const Result* a, const Result* b) { return a->workers < b->workers; });
+  }
+  return families;
+}
+
+std::string scaling_chart(std::span<const Result> results) {
+  std::set<int> workers;
+  for (const Result& r : results) workers.insert(r.workers);
+  if (workers.size() < 2) return "";
+  LineChart chart;
+  chart.title = "Throughput over workers";
+  chart.x_title = "workers";
+  chart.y_title = results[0].unit + "/s";
+  constexpr std::size_t most_lines = 6;
+  const std::vector<Family> families = families_of(results);
+  for (std::size_t i = 0; i < std::min(most_lines, families.size()); ++i) {
+    LineChart::Series series{families[i].label, {}, false};
+    for (const Result* r : families[i].members) series.points.emplace_back(r->workers, r->units_per_second);
+    chart.series.push_back(std::move(series));
+  }
+  // What one worker's throughput would give without any loss.
+  const Result& least = *std::min_element(
+      results.begin(), results.end(), [](const Result& a, const Result& b) { return a.workers < b.workers; });
+  const double one = least.units_per_second / (least.efficiency * least.workers);
+  LineChart::Series ideal{"without any loss", {}, true};
+  for (const int count : workers) ideal.points.emplace_back(count, one * count);
+  chart.series.push_back(std::move(ideal));
+  std::string out = "<h2>Throughput over workers</h2>\n" + svg_of(chart);
+  if (families.size() > most_lines) {
+    out += fmt::format("<p class=\"note\">The first {} of {} lines.</p>\n", most_lines, families.size());
+  }
+  return out;
+}
+
+std::string facts_of(const Result& r) {
+  std::string out = "<dl>";
+  auto fact = [&](const std::string& name, const std::string& value) {
+    out += "<dt>" + escaped_html(name) + "</dt><dd>" + escaped_html(value) + "</dd>\n";
+  };
+  fact("batch", fmt::format("{} ({} a worker)", whole(r.batch_global), whole(r.batch_per_worker)));
+  if (r.communication.collectives > 0) {
+    fact("gradients", fmt::format("{} a worker in {} collectives, {} hidden",
+                                  format_bytes(r.communication.bytes_per_worker), r.communication.collectives,
+                                  percent(r.communication.overlap)));
+  }
+  for (const LinkUse& link : r.links) {
+    fact("link " + link.name,
+         fmt::format("{} x {}, {} a step, {} busy", link.count, format_byte_rate(Rate(link.bandwidth)),
+                     format_bytes(link.bytes_per_step), percent(link.utilisation)));
+  }
+  if (r.memory.peak > 0) {
+    fact("memory", format_bytes(r.memory.peak) + " a worker at the peak" +
+                       (r.memory.capacity > 0 ? " of " + format_bytes(r.memory.capacity) : "") +
+                       (r.memory.fits ? "" : ": does not fit"));
+  }
+  if (r.job) {
+    fact("job", fmt::format("{}, {} updates, {} GPU-hours{}", format_time(r.job->time), whole(r.job->updates),
+                            grouped(r.job->gpu_hours),
+                            r.job->cost ? fmt::format(", {:.2f} {}", *r.job->cost, r.job->currency) : ""));
+  }
+  return out + "</dl>\n";
+}
+
+std::string details_of(const Result& r, bool open) {
+  std::string out = fmt::format("<details{}><summary>{}</summary>\n<p class=\"verdict\">{}</p>\n",
+                                open ? " open" : "", escaped_html(r.scenario), escaped_html(r.limiting.text));
+  out += facts_of(r);
+  if (!r.remedies.empty()) {
+    out += "<h3>What would help</h3><div class=\"scroll\"><table><tbody>\n";
+    for (const Remedy& remedy : r.remedies) {
+      out += "<tr>" + cell(remedy.change) + cell(format_time(remedy.step), true) +
+             cell(fmt::format("{:.2f} x", remedy.speedup), true) + cell(remedy.cost) + "</tr>\n";
+    }
+    out += "</tbody></table></div>\n";
+  }
+  for (const std::string& text : console::extrapolations(r)) {
+    out += "<p class=\"warning\">extrapolated: " + escaped_html(text) + "</p>\n";
+  }
+  for (const std::string& text : r.warnings) out += "<p class=\"warning\">" + escaped_html(text) + "</p>\n";
+  if (!r.inputs.empty()) {
+    out += "<h3>What it rests on</h3><div class=\"scroll\"><table><tbody>\n";
+    for (const ResolvedInput& input : r.inputs) {
+      out += "<tr>" + cell(input.path) + cell(input.value) +
+             cell(std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")) + "</tr>\n";
+    }
+    out += "</tbody></table></div>\n";
+  }
+  return out + "</details>\n";
+}
+
+std::string title_of(std::span<const Result> results) {
+  const std::string& question = results[0].question;
+  const bool shared =
+      std::all_of(results.begin(), results.end(), [&](const Result& r) { return r.question == question; });
+  if (shared && !question.empty()) return question;
+  return results.size() == 1 ? results[0].scenario : fmt::format("{} scenarios", results.size());
+}
+
+}  // namespace
+
+void write_html(std::span<const Result> results, const std::optional<ValidationSummary>& validation,
+                const TextSink& sink) {
+  if (results.empty()) return;
+  const std::string title = escaped_html(title_of(results));
+  sink(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+      title + "</title>\n<style>\n");
+  sink(html_style);
+  sink("</style></head><body><main>\n<h1>" + title + "</h1>\n");
+  sink(summary_table(results));
+  sink("<p class=\"note\">" + escaped_html(console::validation_line(validation)) + "</p>\n");
+  sink(breakdown_chart(results));
+  sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
+  sink(scaling_chart(results));
+  sink("<h2>In detail</h2>\n");
+  for (const Result& r : results) sink(details_of(r, results.size() == 1));
+  sink("<footer>foretrain " FORETRAIN_VERSION "</footer>\n</main></body></html>\n");
+}
+
+}  // namespace foretrain

@@ -1,0 +1,70 @@
+#include "sim/output/comparison.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/output/example_result.hpp"
+
+using foretrain::compare;
+using foretrain::Comparison;
+using foretrain::ComparisonRow;
+using foretrain::Result;
+using foretrain::test::example_result;
+
+// Speedup for the same samples, S samples, batch b, step t = c n with computing part c:
+//   (S / b0) t0 / ((S / b1) t1) = (b1 / b0) (c0 / c1) (n0 / n1)
+TEST_CASE("the factors multiply to the speedup, which is the ratio of throughputs") {
+  Result one = example_result(), eight = example_result();
+  one.job.reset();
+  one.workers = 1;
+  one.batch_global = 64;
+  one.step.time = 0.0221;
+  one.step.breakdown.exposed_communication = one.step.breakdown.waiting = 0;
+  const std::vector<Result> results{one, eight};
+  const Comparison comparison = compare(results);
+  CHECK_FALSE(comparison.of_jobs);
+  const ComparisonRow& first = comparison.rows[0];
+  for (const double factor :
+       {first.speedup, first.fewer_updates, first.compute, first.network, first.gpu_time}) {
+    CHECK(factor == 1.0);
+  }
+  const ComparisonRow& second = comparison.rows[1];
+  CHECK(second.fewer_updates == 8);
+  CHECK(second.compute == doctest::Approx(0.0221 / 0.0222));
+  CHECK(second.network == doctest::Approx((0.0221 / 0.0221) / (0.0312 / 0.0222)));
+  CHECK(second.speedup == doctest::Approx(second.fewer_updates * second.compute * second.network));
+  CHECK(second.speedup == doctest::Approx((512 / 0.0312) / (64 / 0.0221)));
+  CHECK(second.gpu_time == doctest::Approx(8 / second.speedup));
+}
+
+TEST_CASE("jobs are compared by their updates and cost") {
+  Result base = example_result(), fewer = example_result();
+  fewer.job->updates /= 2;
+  fewer.job->cost = *base.job->cost / 2;
+  const Comparison comparison = compare(std::vector<Result>{base, fewer});
+  CHECK(comparison.of_jobs);
+  CHECK(comparison.rows[1].fewer_updates == doctest::Approx(2));
+  CHECK(comparison.rows[1].speedup == doctest::Approx(2));
+  CHECK(comparison.rows[1].cost == 0.5);
+  fewer.job->currency = "EUR";
+  CHECK_FALSE(compare(std::vector<Result>{base, fewer}).rows[1].cost);
+}
+
+TEST_CASE("a comparison is a table within 80 columns, and JSON") {
+  Result named = example_result();
+  named.scenario = "a-name-that-is-longer-than-any-column-can-be";
+  const Comparison comparison = compare(std::vector<Result>{example_result(), named});
+  const std::string text = comparison_text(comparison, {80, false, true});
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    CHECK(foretrain::display_width(text.substr(at, end - at)) <= 80);
+    at = end + 1;
+  }
+  std::string written;
+  write_comparison_json(comparison, [&](std::string_view piece) { written += piece; });
+  const auto json = nlohmann::json::parse(written);
+  CHECK(json["schema"] == "foretrain/comparison/1");
+  CHECK(json["rows"].size() == 2);
+  CHECK(json["rows"][1]["speedup"] == 1.0);
+}

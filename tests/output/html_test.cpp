@@ -1,0 +1,96 @@
+#include "sim/output/html.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/output/svg_chart.hpp"
+#include "tests/output/example_result.hpp"
+
+using foretrain::Result;
+using foretrain::test::example_result;
+
+namespace {
+
+std::string page_of(std::span<const Result> results) {
+  std::string text;
+  foretrain::write_html(results, foretrain::ValidationSummary{36, 0.0123, 0.034},
+                        [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Every element that is opened is closed, in order. Elements without content are listed.
+bool balanced(const std::string& html) {
+  std::vector<std::string> open;
+  for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {
+    const std::size_t end = html.find('>', at);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" \n"));
+    if (name == "!DOCTYPE" || name == "meta" || tag.ends_with('/')) continue;
+    if (!name.starts_with('/')) {
+      open.push_back(name);
+    } else if (open.empty() || open.back() != name.substr(1)) {
+      return false;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty();
+}
+
+}  // namespace
+
+TEST_CASE("a page holds what the result says, and nothing from elsewhere") {
+  const Result result = example_result();
+  const std::string page = page_of({&result, 1});
+  CHECK(balanced(page));
+  for (const char* part :
+       {"Does a second node over 10 Gbit/s", "31.2 ms", "30.1 ms to 32.4 ms", "16,410 images/s",
+        "exposed communication", "26 %", "25 Gbit/s would hide them", "1.36 x", "last validated",
+        "prefers-color-scheme: dark", "width=device-width", "extrapolated:"}) {
+    CAPTURE(part);
+    CHECK(has(page, part));
+  }
+  for (const char* part : {"<script", "src=", "href=", "url(", "@import"}) CHECK_FALSE(has(page, part));
+  CHECK(page == page_of({&result, 1}));
+}
+
+TEST_CASE("text from files is text on the page") {
+  Result result = example_result();
+  result.question.clear();
+  result.scenario = "<b onclick='x'>&\"";
+  result.limiting.text = "</main><script>";
+  const std::string page = page_of({&result, 1});
+  CHECK(balanced(page));
+  CHECK_FALSE(has(page, "<script"));
+  CHECK_FALSE(has(page, "<b "));
+  CHECK(has(page, "&lt;b onclick=&#39;x&#39;&gt;&amp;&quot;"));
+}
+
+TEST_CASE("runs that differ in size and network are lines over workers") {
+  std::vector<Result> results;
+  for (const char* network : {"10 Gbit/s", "100 Gbit/s"}) {
+    for (const int nodes : {1, 2, 16}) {
+      Result result = example_result();
+      result.workers = nodes * 4;
+      result.inputs.push_back({"cluster.nodes", std::to_string(nodes), foretrain::Origin::measured, false});
+      result.inputs.push_back({"cluster.network.bandwidth", network, foretrain::Origin::measured, false});
+      results.push_back(result);
+    }
+  }
+  const std::string page = page_of(results);
+  CHECK(balanced(page));
+  CHECK(has(page, "Throughput over workers"));
+  CHECK(has(page, ">bandwidth 10 Gbit/s</text>"));
+  CHECK(has(page, ">bandwidth 100 Gbit/s</text>"));
+  CHECK(has(page, ">without any loss</text>"));
+}
+
+TEST_CASE("axes have round numbers") {
+  CHECK(foretrain::axis_ticks(100, 5) == std::vector<double>{0, 20, 40, 60, 80, 100});
+  CHECK(foretrain::axis_ticks(7, 5) == std::vector<double>{0, 2, 4, 6, 8});
+  CHECK(foretrain::axis_ticks(0, 5) == std::vector<double>{0, 1});
+  CHECK(foretrain::axis_ticks(0.3, 3).back() >= 0.3 * 0.99);
+}
