@@ -129,6 +129,7 @@ RunRecord begin_record(const Options& options, const Planned& planned, const Cat
   record.foretrain = FORETRAIN_VERSION;
   record.machine = here;
   record.scenario_yaml = whole_file(options.files[planned.file]);
+  record.scenario_file = options.files[planned.file];
   record.overrides = overrides_of(options);
   record.group = options.group;
   record.repeat = planned.repeat;

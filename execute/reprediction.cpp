@@ -89,8 +89,14 @@ Reprediction Repredictor::operator()(const FiledRecord& filed) {
   const std::string own = profile_.empty() ? profile_by_digest(filed.file, record.profile_digest) : profile_;
   if (!own.empty()) overrides.push_back("profile=" + own);
   try {
+    // Files that the scenario names stand beside the record, or still where the scenario was read.
     Diagnostics diagnostics;
-    const auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, diagnostics);
+    auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, diagnostics);
+    std::error_code error;
+    if (!scenario && fs::exists(record.scenario_file, error)) {
+      Diagnostics there;
+      scenario = parse_scenario(record.scenario_yaml, record.scenario_file, catalog_, overrides, there);
+    }
     if (!scenario) {
       out.problem = first_of(diagnostics.errors());
       return out;

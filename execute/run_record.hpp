@@ -83,7 +83,8 @@ struct RunRecord {
   bool complete = true;
   std::string source;                        // "foretrain", "pytorch", ...
   std::string date, command, foretrain;      // UTC; version
-  std::string scenario_name, scenario_yaml;  // the text as read, overrides applied
+  std::string scenario_name, scenario_yaml;  // the text as read
+  std::string scenario_file;                 // where it was read: names in it may stand beside
   std::vector<std::string> overrides;
   std::string group;  // of a campaign
   int repeat = 0;     // which of several runs of the same row

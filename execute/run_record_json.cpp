@@ -132,6 +132,7 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("foretrain", r.foretrain);
   a.optional("scenario_name", r.scenario_name);
   a.optional("scenario_yaml", r.scenario_yaml);
+  a.optional("scenario_file", r.scenario_file);
   a.optional("overrides", r.overrides);
   a.optional("group", r.group);
   a.optional("repeat", r.repeat);

@@ -207,7 +207,10 @@ std::vector<NamedSummary> summarize_by(const std::vector<ValidationRow>& rows, J
     }
   }
   std::vector<NamedSummary> out;
-  for (const auto& [name, part] : parts) out.push_back({name, summarize_rows(part, name == "noisy")});
+  for (const auto& [name, part] : parts) {
+    const ErrorSummary summary = summarize_rows(part, name == "noisy");
+    if (summary.rows > 0) out.push_back({name, summary});
+  }
   std::stable_sort(out.begin(), out.end(), [](const NamedSummary& a, const NamedSummary& b) {
     return a.summary.mean_abs_error > b.summary.mean_abs_error;
   });

@@ -12,6 +12,7 @@
 #include "device/cuda/communicator.hpp"
 #include "device/cuda/nvml.hpp"
 #include "device/cuda/worker.hpp"
+#include "sim/base/host_identity.hpp"
 
 namespace foretrain::device::cuda {
 namespace {
@@ -66,6 +67,7 @@ class CudaBackend : public Backend {
 
   Machine machine() override {
     Machine machine;
+    machine.identity = host_identity();
     machine.gpus = device_count();
     if (machine.gpus > 0) read_gpu(machine);
     int version = 0;

@@ -12,6 +12,7 @@
 #include "device/reference/communicator.hpp"
 #include "device/reference/program.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/host_identity.hpp"
 
 namespace foretrain::device::reference {
 namespace {
@@ -103,6 +104,7 @@ class ReferenceBackend : public Backend {
   int device_count() override { return 64; }
   Machine machine() override {
     Machine machine;
+    machine.identity = host_identity();
     machine.gpu = "reference (double precision, host)";
     machine.gpus = device_count();
     machine.cores = static_cast<int>(std::thread::hardware_concurrency());
