@@ -57,8 +57,9 @@ void read_choice(const std::string& text, CollectiveEntry& entry) {
                                                       : protocol;
 }
 
-// One call on idle devices with all ranks ready. Each rank's interval begins when its own gate opens; the
-// last to open waits for none, so the least of the ranks' intervals is the call's own time.
+// One call on idle devices with all ranks ready, as a gradient bucket makes it: the communication stream
+// waits for an event of the compute stream, and that wait counts. Each rank's interval begins when its own
+// gate opens; the last to open waits for none, so the least of the ranks' intervals is the call's own time.
 double time_isolated(Curve& c, std::int64_t bytes) {
   device::Worker& worker = c.session.worker;
   double seconds = never;
@@ -67,8 +68,9 @@ double time_isolated(Curve& c, std::int64_t bytes) {
     c.events.reset();
     from = c.events.take();
     to = c.events.take();
-    worker.close_gate(StreamKind::communication);
-    worker.record(from, StreamKind::communication);
+    worker.close_gate(StreamKind::compute);
+    worker.record(from, StreamKind::compute);
+    worker.wait(StreamKind::communication, from);
     c.call(bytes);
     worker.record(to, StreamKind::communication);
   }
@@ -274,6 +276,11 @@ std::vector<CollectiveEntry> measure_curve(Session& session, RankGroup& group, C
       left_out += static_cast<int>(sizes.size() - i);
       break;
     }
+    // Between nodes the largest sizes would take all the time there is; two that lie on one line tell the
+    // rest.
+    const bool long_call =
+        placement.nodes > 1 && !entries.empty() && 2 * entries.back().time.median > options.seconds / 100;
+    if (group.all_gather(long_call ? 1 : 0).front() > 0) break;
     entries.push_back(measure_size(state, sizes[i]));
   }
   if (curve.setting.algorithm != "auto") return entries;

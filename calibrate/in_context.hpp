@@ -2,8 +2,10 @@
 // between two events holds the device's work and never waiting for the host:
 //  - where the host is faster than the device, steps are issued ahead, without any pause;
 //  - where it is not, steps (or stretches of at most gate_launches launches) are issued behind a closed gate.
-// Only some boundaries of a step carry events, and others in the next step. An interval's event costs the
-// device `event_gap`, taken out as measured on a chain of known kernels; nothing is scaled to fit a sum.
+// Only some boundaries of a step carry events, and others in the next step. What an event costs the device is
+// taken out of an interval: as intervals over several parts tell it against the intervals of these parts, or
+// as measured on a chain of known kernels where there are none. Nothing is scaled to fit a step without
+// events.
 //
 // A part's time is its period: from the end of the part before to its own end, gaps between kernels included.
 #pragma once
@@ -28,7 +30,7 @@ struct InContextOptions {
 struct InContextTimes {
   std::vector<Sample> parts;        // a slot of the plan each; corrected
   double sum = 0;                   // of the medians
-  double event_gap_in_context = 0;  // from intervals over several parts against their parts; a check
+  double event_gap_in_context = 0;  // from intervals over several parts against their parts
   bool gated = false;
   int stride = 1;  // each so many boundaries carry an event
   int steps = 0;

@@ -38,6 +38,7 @@ struct Stream {
   std::deque<Issued> queue;
   bool busy = false;
   std::uint32_t version = 0;
+  Time ended = Time(-1);    // the operation before
   Time look_at = Time(-1);  // of the scheduled look at the head of the queue
   // The running kernel.
   Issued running{};
@@ -63,6 +64,7 @@ struct Instance {
   std::vector<std::pair<int, Issued>> members;  // class and its operation
   std::vector<Time> arrivals;
   std::size_t expected = 0;
+  bool after_pause = true;  // no member's communication stream came from another collective
   CollectiveTiming timing;
   Time start, updated;
   double remaining = 0, slowdown = 1;
@@ -268,6 +270,7 @@ class Replay {
     rank.outstanding -= op.launches;
     Stream& stream = rank.streams[s];
     stream.busy = false;
+    stream.ended = end;
     ++stream.version;
     if (index_in_program(c, issued.index) == last_compute(c)) rank.step_end.push_back(end);
   }
@@ -322,12 +325,16 @@ class Replay {
     const int id = found->second;
     Instance& instance = instances_.at(id);
     instance.members.emplace_back(static_cast<int>(c), issued);
+    if (rank.streams[static_cast<int>(StreamId::communication)].ended == queue_.now())
+      instance.after_pause = false;
     instance.arrivals.push_back(queue_.now());
     if (instance.members.size() < instance.expected) return;
     id_of_.erase(key);
     instance.timing = input_.timer(graph_.groups[static_cast<std::size_t>(op.group)], op);
     instance.start = instance.updated = queue_.now();
-    instance.remaining = static_cast<double>(instance.timing.alone.count());
+    const Time pause = instance.after_pause ? instance.timing.start : Time();
+    instance.remaining =
+        static_cast<double>(std::max<std::int64_t>(0, (instance.timing.alone + pause).count()));
     for (const auto& [member, unused] : instance.members) {
       const auto m = static_cast<std::size_t>(member);
       ranks_[m].collective = id;

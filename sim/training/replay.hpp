@@ -15,9 +15,10 @@ namespace foretrain {
 // How long a collective takes by itself, and what it and the kernels beside it cost each other (factors >=
 // 1).
 struct CollectiveTiming {
-  Time alone;
+  Time alone;                      // as one of a chain
   double compute_slowdown = 1;     // of kernels on the ranks that take part, while it runs
   double collective_slowdown = 1;  // of the collective, while a kernel runs on one of them
+  Time start;                      // on top (or less) where the streams of its ranks were idle before it
 };
 using CollectiveTimer = std::function<CollectiveTiming(const ProcessGroup&, const Operation&)>;
 

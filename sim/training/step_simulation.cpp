@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/base/error.hpp"
+#include "sim/training/collective_start.hpp"
 #include "sim/training/interference.hpp"
 
 namespace foretrain {
@@ -78,6 +79,7 @@ StepSimulation::StepSimulation(const Scenario& scenario)
   }
   graph_ = build_step_graph(scenario.strategy.kind, strategy);
 
+  const int nodes = scenario.cluster.topology.nodes;
   const CollectiveModel network(scenario.cluster.topology, scenario.profile.get());
   for (const RankProgram& program : graph_.programs) {
     for (const Operation& operation : program.operations) {
@@ -97,8 +99,11 @@ StepSimulation::StepSimulation(const Scenario& scenario)
         use_of_[key] = collectives_.size();
         if (scenario.profile) {
           const Interference beside = interference_of(*scenario.profile, model->name, scenario.precision,
-                                                      micro_batch, operation.bytes.count());
+                                                      micro_batch, operation.bytes.count(), nodes);
           interference_[operation.bytes.count()] = {beside.compute, beside.collective};
+          start_of_[key] = Time::seconds(collective_start(
+              *scenario.profile, name_of(operation.kind), operation.bytes.count(), workers_, nodes,
+              scenario.cluster.topology.network.bandwidth.bytes_per_second(), event_wait_.in_seconds()));
           if (beside.origin == Origin::assumed && interference_.size() == 1) {
             warnings_.push_back(
                 fmt::format("profile '{}' has no interference: kernels and collectives are taken to run "
@@ -145,7 +150,9 @@ StepOutcome StepSimulation::run(const StepFactors& factors) const {
   input.queue_depth = queue_depth_;
   input.timer = [this, factors](const ProcessGroup&, const Operation& operation) {
     CollectiveTiming timing;
-    timing.alone = cost_of(operation).cost.time * factors.communication + event_wait_;
+    timing.alone = cost_of(operation).cost.time * factors.communication;
+    const auto start = start_of_.find({static_cast<int>(operation.kind), operation.bytes.count()});
+    timing.start = (start == start_of_.end() ? event_wait_ : start->second) * factors.communication;
     const auto found = interference_.find(operation.bytes.count());
     if (factors.interference && found != interference_.end()) {
       timing.compute_slowdown = found->second.first;

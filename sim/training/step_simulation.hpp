@@ -65,6 +65,7 @@ class StepSimulation {
   StepGraph graph_;
   std::vector<CollectiveUse> collectives_;
   std::map<std::pair<int, std::int64_t>, std::size_t> use_of_;      // by kind and bytes
+  std::map<std::pair<int, std::int64_t>, Time> start_of_;           // by kind and bytes: after a pause
   std::map<std::int64_t, std::pair<double, double>> interference_;  // by bytes: compute, collective
   int workers_ = 1;
   Time launch_latency_, event_wait_;

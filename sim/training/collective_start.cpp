@@ -1,0 +1,37 @@
+#include "sim/training/collective_start.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+namespace foretrain {
+
+double collective_start(const Profile& profile, const std::string& kind, std::int64_t bytes, int ranks,
+                        int nodes, double line_rate, double otherwise) {
+  std::map<std::int64_t, double> points;  // by bytes, of the nearest setting
+  std::tuple<bool, double, int> best{true, 0, 0};
+  for (const CollectiveEntry& entry : profile.collectives) {
+    if (entry.kind != kind || entry.algorithm != "auto" || entry.isolated.repetitions == 0) continue;
+    if ((entry.nodes > 1) != (nodes > 1)) continue;
+    const double off =
+        line_rate > 0 && entry.line_rate > 0 ? std::fabs(std::log(entry.line_rate / line_rate)) : 0;
+    const std::tuple<bool, double, int> rank{entry.element != "fp32", off, std::abs(entry.ranks - ranks)};
+    if (points.empty() || rank < best) {
+      points.clear();
+      best = rank;
+    }
+    if (rank == best) points[entry.bytes] = entry.isolated.median - entry.time.median;
+  }
+  if (points.empty()) return otherwise;
+  const auto above = points.lower_bound(bytes);
+  if (above == points.begin()) return above->second;
+  if (above == points.end()) return points.rbegin()->second;
+  const auto below = std::prev(above);
+  const double t = std::log(static_cast<double>(bytes) / static_cast<double>(below->first)) /
+                   std::log(static_cast<double>(above->first) / static_cast<double>(below->first));
+  return below->second + t * (above->second - below->second);
+}
+
+}  // namespace foretrain

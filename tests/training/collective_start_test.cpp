@@ -1,0 +1,35 @@
+#include "sim/training/collective_start.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace foretrain;
+
+namespace {
+
+CollectiveEntry entry(std::int64_t bytes, int nodes, double chain_us, double isolated_us) {
+  CollectiveEntry out;
+  out.kind = "all_reduce";
+  out.ranks = 2;
+  out.nodes = nodes;
+  out.algorithm = "auto";
+  out.element = "fp32";
+  out.bytes = bytes;
+  out.time.median = chain_us * 1e-6;
+  out.isolated.median = isolated_us * 1e-6;
+  out.isolated.repetitions = 9;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a first collective costs what isolated calls took longer than a chain's, within and between nodes "
+    "apart") {
+  Profile profile;
+  profile.collectives = {entry(1024, 1, 6, 14), entry(4096, 1, 8, 20), entry(4096, 2, 50, 40)};
+  CHECK(collective_start(profile, "all_reduce", 1024, 2, 1, 0, 1) == doctest::Approx(8e-6));
+  CHECK(collective_start(profile, "all_reduce", 2048, 2, 1, 0, 1) == doctest::Approx(10e-6));
+  CHECK(collective_start(profile, "all_reduce", 1 << 30, 2, 1, 0, 1) == doctest::Approx(12e-6));
+  CHECK(collective_start(profile, "all_reduce", 1, 8, 2, 1e9, 1) == doctest::Approx(-10e-6));
+  CHECK(collective_start(profile, "broadcast", 1024, 2, 1, 0, 3e-6) == doctest::Approx(3e-6));
+}
