@@ -169,6 +169,10 @@ Action prepare_validate(CLI::App& command) {
   command
       .add_option("--max-error", options->max_error, "exit status 3 where a row's error is larger, as in 5%")
       ->type_name("PERCENT");
+  command.add_flag(
+      "--parts", options->parts,
+      "hold a profile's steps against their layers instead: RUN is the profile, and the checks that "
+      "calibrate --validate-parts wrote");
   command.add_option("--json", options->json, "write rows and summaries as JSON; - is standard output")
       ->type_name("FILE|-");
   command.add_option("--csv", options->csv, "write the rows as CSV; - is standard output")
