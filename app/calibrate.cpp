@@ -100,6 +100,10 @@ void save(const std::string& file, const std::optional<Profile>& known, const Pr
 }
 
 int run(const Options& options) {
+  if (options.model.empty() && !options.collectives) {
+    throw Error(ErrorKind::input,
+                "calibrate: say what to time: --model NAME with --batch, --collectives, or both");
+  }
   calibrate::Request request;
   calibrate::read_request(options.batches, options.precisions, options.model.empty(), request);
   if (!options.model.empty()) request.model = load_model(options.model);

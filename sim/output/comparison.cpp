@@ -53,20 +53,20 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
   using Align = TextTable::Align;
   TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
                    Align::right, Align::right});
-  constexpr int name_room = 18;
-  table.add({"against the first", "workers", comparison.of_jobs ? "job" : "step", "speedup", "= updates",
-             "x compute", "x network", "GPU time"});
+  constexpr int name_room = 14;
+  table.add({"against first", "workers", comparison.of_jobs ? "job" : "step", "speedup", "updates", "compute",
+             "network", "GPU time"});
   for (const ComparisonRow& row : comparison.rows) {
     table.add({shortened(row.scenario, name_room, style), std::to_string(row.workers), format_time(row.time),
                factor(row.speedup), factor(row.fewer_updates), factor(row.compute), factor(row.network),
                factor(row.gpu_time)});
   }
   std::string out = table.text();
-  out += wrapped(
-      "speedup: " + std::string(comparison.of_jobs ? "of the training" : "for the same samples") +
-          "; updates: fewer of them, by a larger batch; compute: a step without communication; network: "
-          "less waiting for it; GPU time: worker-seconds, below 1 is cheaper",
-      style.width, "", "  ");
+  out += wrapped("speedup: " + std::string(comparison.of_jobs ? "of the training" : "for the same samples") +
+                     " = updates x compute x network; updates: fewer of them, by a larger batch; compute: a "
+                     "step without communication; network: "
+                     "less waiting for it; GPU time: worker-seconds, below 1 is cheaper",
+                 style.width, "", "  ");
   return out;
 }
 

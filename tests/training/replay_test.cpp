@@ -56,7 +56,7 @@ RankProgram two_buckets() {
 
 CollectiveTimer takes(double us, double compute_slowdown = 1, double collective_slowdown = 1) {
   return [=](const ProcessGroup&, const Operation&) {
-    return CollectiveTiming{Time::microseconds(us), compute_slowdown, collective_slowdown};
+    return CollectiveTiming{Time::microseconds(us), compute_slowdown, collective_slowdown, Time()};
   };
 }
 
@@ -200,4 +200,15 @@ TEST_CASE("graphs that cannot finish or disagree are errors") {
   forward_reference.operations = {kernel(Phase::forward, 1, 1)};
   forward_reference.operations[0].after = {0};
   CHECK_THROWS_WITH_AS(one_group({forward_reference}, {0}), doctest::Contains("issued after it"), Error);
+}
+
+// As in the first case, but a collective that comes after a pause takes 20 more: the first starts at 200 and
+// ends at 370; the second was waiting by then and takes 150, to 520; the update ends at 530.
+TEST_CASE("a collective after a pause takes longer than one of a chain") {
+  const StepGraph graph = one_group({two_buckets()}, {0, 0});
+  ReplayInput input = plain_replay(graph);
+  input.timer = [](const ProcessGroup&, const Operation&) {
+    return CollectiveTiming{Time::microseconds(150), 1, 1, Time::microseconds(20)};
+  };
+  CHECK(replay(input).step == Time::microseconds(530));
 }
