@@ -25,8 +25,10 @@ std::optional<JobPlan> job_plan(const Scenario& scenario) {
   if (!scenario.dataset_samples) {
     throw Error(ErrorKind::input, "a job needs dataset.samples, to know what an epoch is");
   }
-  const double an_epoch =
-      std::ceil(static_cast<double>(*scenario.dataset_samples) / static_cast<double>(scenario.batch_global));
+  double an_epoch =
+      static_cast<double>(*scenario.dataset_samples) / static_cast<double>(scenario.batch_global);
+  if (scenario.job->last_batch == LastBatch::keep) an_epoch = std::ceil(an_epoch);
+  if (scenario.job->last_batch == LastBatch::drop) an_epoch = std::floor(an_epoch);
   JobPlan plan;
   TrainingPhase phase;
   phase.updates = updates_in(scenario.job->epochs, an_epoch);

@@ -26,8 +26,8 @@ struct JobPlan {
   std::int64_t updates() const;
 };
 
-// The job of a scenario: its epochs over its data set, a short last batch counted as an update. None where it
-// has no job. Throws Error (input) where it has a job and no data set.
+// The job of a scenario: its epochs over its data set. A short last batch that is kept is an update of the
+// full size. None where it has no job. Throws Error (input) where it has a job and no data set.
 std::optional<JobPlan> job_plan(const Scenario& scenario);
 
 // The scenario as one phase runs it. Throws Error (input) where the batch cannot be dealt out equally.

@@ -249,8 +249,7 @@ std::unique_ptr<device::Program> build(const Scenario& scenario, const RankOptio
     if (what.find("out of memory") == std::string::npos) throw;
     throw Error(
         error.kind(),
-        fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory: {}; "
-                    "name a smaller batch",
+        fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory: {}",
                     scenario.model->name, scenario.batch_per_worker, what));
   }
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "execute/findings.hpp"
 #include "execute/monitor.hpp"
@@ -188,6 +189,8 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   if (!scenario.model || !scenario.model->is_graph()) {
     throw Error(ErrorKind::input, "a run needs a model with layers: a list of parameters cannot be trained");
   }
+  // Not at once: to close devices takes a while, and a stopped run must write its record first.
+  if (std::exchange(broken_, false)) locals_.clear();
   describe(scenario, record);
   record.machine = backend_.machine();
   record.warmup_steps = options.rank.length.warmup;
@@ -216,15 +219,12 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
         options.job ? run_job(scenario, timed, callbacks, record) : train(scenario, timed, callbacks, record);
   } catch (...) {
     conclude();
-    // The communicators may be broken.
-    locals_.clear();
+    broken_ = true;
     throw;
   }
   conclude();
-  if (!record.complete) {
-    locals_.clear();
-    return;
-  }
+  broken_ = !record.complete;
+  if (broken_) return;
   check_replicas(scenario, options, record);
 }
 

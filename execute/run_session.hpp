@@ -67,6 +67,7 @@ class RunSession {
   Rendezvous rendezvous_;
   std::map<int, Local> locals_;  // by device
   int meetings_ = 0;
+  bool broken_ = false;  // communicators were aborted, or left in the middle
 };
 
 // What a record says of its scenario: model, batch, workers, network, strategy, parameters.

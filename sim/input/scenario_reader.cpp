@@ -136,6 +136,19 @@ class Reader {
     scenario_.strategy.first_bucket = data.bytes("first_bucket").value_or(scenario_.strategy.first_bucket);
     scenario_.strategy.gradients =
         word_of(data.text("gradients"), {Precision::fp32, Precision::bf16, Precision::fp16});
+    const auto workers = static_cast<std::int64_t>(scenario_.cluster.topology.workers.size());
+    if (const auto servers = data.integer("servers"); servers && *servers >= 1 && workers > 0) {
+      if (*servers > workers) {
+        diagnostics_.error(data.where("servers"),
+                           fmt::format("servers: {} of {} workers cannot be", *servers, workers));
+      }
+      scenario_.strategy.servers = static_cast<int>(std::min(*servers, workers));
+    }
+    constexpr std::int64_t most_micro_batches = 1'000'000;
+    if (const auto micro = data.integer("accumulation"); micro && *micro >= 1) {
+      scenario_.strategy.accumulation = static_cast<int>(std::min(*micro, most_micro_batches));
+      accumulation_at_ = data.where("accumulation");
+    }
   }
 
   void read_optimizer() {
@@ -206,6 +219,13 @@ class Reader {
     }
     if (global && *global >= 1) set_global(*global, workers, batch.where("global"));
     check_dataset(batch.where(per_worker ? "per_worker" : "global"));
+    const int micro = scenario_.strategy.accumulation;
+    if (scenario_.batch_per_worker % micro != 0) {
+      diagnostics_.error(
+          accumulation_at_,
+          fmt::format("accumulation: a batch of {} per worker does not divide into {} micro-batches",
+                      scenario_.batch_per_worker, micro));
+    }
   }
 
   void set_global(std::int64_t global, std::int64_t workers, const SourceLocation& where) {
@@ -312,6 +332,7 @@ class Reader {
   const Value& root_;
   const Fields fields_;
   const Catalog& catalog_;
+  SourceLocation accumulation_at_;
   Diagnostics& diagnostics_;
   const Value* data_ = nullptr;  // the map of data parallelism, in either form
   Scenario scenario_;

@@ -128,6 +128,10 @@ TEST_CASE("a scenario's job becomes a plan in updates") {
   scenario.dataset_samples = 101;
   const JobPlan plan = *job_plan(scenario);
   CHECK(plan.updates() == 33);  // 11 an epoch, the last of them short
+  scenario.job->last_batch = LastBatch::drop;
+  CHECK(job_plan(scenario)->updates() == 30);
+  scenario.job->last_batch = LastBatch::carry;
+  CHECK(job_plan(scenario)->updates() == 30);
   CHECK(plan.evaluate_every == 11);
   CHECK(plan.evaluation_samples == 50);
   CHECK(plan.checkpoint_every == 6);

@@ -250,6 +250,17 @@ TEST_CASE("implausible values get a hint and are used as they stand") {
   REQUIRE(result.scenario->warnings.size() == 1);
 }
 
+TEST_CASE("servers and accumulation of data parallelism") {
+  const Read result = read(with("bucket: 25 MiB", "servers: 3, accumulation: 4"));
+  REQUIRE_MESSAGE(result.scenario, result.errors);
+  CHECK(result.scenario->strategy.servers == 3);
+  CHECK(result.scenario->strategy.accumulation == 4);
+  CHECK(contains(read(with("bucket: 25 MiB", "servers: 9")).errors, "servers: 9 of 8 workers cannot be"));
+  CHECK(contains(read(with("bucket: 25 MiB", "accumulation: 5")).errors,
+                 "accumulation: a batch of 64 per worker does not divide into 5 micro-batches"));
+  CHECK_FALSE(read(with("bucket: 25 MiB", "accumulation: 0")).scenario);
+}
+
 TEST_CASE("step-time profiles: inline, from a file, with and without a model") {
   const std::string profile = "{ steps: [[32, 71 ms], [64, 130 ms]] }";
   const Read sorted =
