@@ -104,15 +104,16 @@ void note_rescale(RunTimeline& timeline, std::size_t first_event, double begin, 
 }
 
 // Of the ranks that trained to the end.
-void check_replicas(const Scenario& scenario, const RunOptions& options, const RunRecord& record) {
+void check_replicas(const Scenario& scenario, const RunOptions& options, RunRecord& record) {
   if (scenario.strategy.kind == StrategyKind::independent || record.ranks.empty()) return;
   const int last = options.job ? options.job->phases.back().workers : record.workers;
   for (const RankRecord& rank : record.ranks) {
     if (rank.rank >= last) continue;
     if (rank.checksum == record.ranks.front().checksum) continue;
-    throw Error(ErrorKind::failure,
-                fmt::format("the weights of rank {} differ from those of rank {} after the run", rank.rank,
-                            record.ranks.front().rank));
+    const std::string what = fmt::format("the weights of rank {} differ from those of rank {} after the run",
+                                         rank.rank, record.ranks.front().rank);
+    record.findings.push_back({0, "replicas differ", "", what});
+    throw Error(ErrorKind::failure, what);
   }
 }
 
