@@ -75,11 +75,9 @@ class Recorder {
 
   InContextTimes result() const {
     InContextTimes times;
-    // Between these kernels an event costs less than on the chain of tiny ones where `event_gap` was measured
-    // (by 0.4 us of 2.9 on an H100): what stretches and their parts say of it comes first, both from steps
-    // with events.
     times.event_gap_in_context = event_gap_in_context();
-    const double event_cost = stretches_.empty() ? options_.event_gap : times.event_gap_in_context;
+    const double event_cost =
+        event_cost_between(options_.event_gap, stretches_.empty(), times.event_gap_in_context);
     double squares = 0;
     for (const std::vector<double>& values : singles_) {
       const Sample raw = summarize(values);
@@ -211,6 +209,11 @@ class Recorder {
 };
 
 }  // namespace
+
+double event_cost_between(double on_chain, bool alone, double in_context) {
+  if (alone || on_chain <= 0) return on_chain;
+  return std::clamp(in_context, 0.6 * on_chain, 1.4 * on_chain);
+}
 
 std::vector<bool> marked_boundaries(std::size_t parts, int stride, int step) {
   std::vector<bool> marked(parts + 1, false);

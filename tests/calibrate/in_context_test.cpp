@@ -134,6 +134,25 @@ TEST_CASE("where the host turns out too slow to run ahead, the gate is taken") {
   check_parts(bench, times, 1e-6);
 }
 
+TEST_CASE("an event that costs less between these kernels than on the chain is told by the stretches") {
+  test::FakeScript script;
+  script.event_device = 2.5e-6;
+  Bench bench(script, test::wide_resnet(16, 4), 128);
+  InContextOptions options;
+  options.event_gap = 2.9e-6;  // of the chain
+  options.expected_step = bench.device_step;
+  options.expected_host = bench.host_step;
+  const InContextTimes times = measure_in_context(bench.session, *bench.plan, options);
+  CHECK(times.event_gap_in_context == doctest::Approx(2.5e-6).epsilon(1e-6));
+  check_parts(bench, times, 1e-6);
+
+  CHECK(event_cost_between(2.9e-6, false, 2.5e-6) == 2.5e-6);
+  CHECK(event_cost_between(2.9e-6, true, 0) == 2.9e-6);
+  // Noise of long steps must not pass for a cost.
+  CHECK(event_cost_between(2.9e-6, false, -1.75e-6) == doctest::Approx(1.74e-6));
+  CHECK(event_cost_between(2.9e-6, false, 9e-6) == doctest::Approx(4.06e-6));
+}
+
 TEST_CASE("noise is averaged out, and the error of the sum is told") {
   test::FakeScript script;
   script.device_sigma = 0.03;
