@@ -36,8 +36,8 @@ struct MemoryEstimate {
 };
 // Parameters (fp32, and a copy in bf16 or fp16), gradients, optimizer state, activations, workspace. Buckets
 // are views of the flat gradients and take nothing. Workspace is the largest that calibration saw for the
-// model and precision at the measured batch nearest above (below, where none is), else assumed: the largest
-// activation, at most 64 MiB, and the largest weight in fp32. Capacity is that of the profile's GPU less what
+// model and precision at the measured batch nearest above (below, where none is), else assumed from the
+// largest activation and the largest weight. Capacity is that of the profile's GPU less what
 // a CUDA context takes, else 0: not known.
 MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision precision,
                                Precision gradients, const Optimizer& optimizer, const Profile* profile);
