@@ -165,6 +165,10 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   result.gpu.launches = simulation.launches();
 
   result.warnings = scenario.warnings;
+  if (scenario.job) {
+    result.warnings.push_back(
+        "job: whole jobs are not simulated yet; this is one step of it, and the result's job is null");
+  }
   result.warnings.insert(result.warnings.end(), simulation.warnings().begin(), simulation.warnings().end());
   result.extrapolated = simulation.times().extrapolated;
   for (const CollectiveUse& use : simulation.collectives()) {
