@@ -13,11 +13,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "sim/base/error.hpp"
 #include "sim/input/diagnostics.hpp"
+#include "sim/input/json_tree.hpp"
 
 namespace foretrain {
 
@@ -90,11 +92,57 @@ class ArchiveWriter {
   Json out_ = Json::object();
 };
 
-class ArchiveReader {
- public:
-  using Json = nlohmann::json;
+// The two kinds of JSON tree that an archive reads, by the same words.
+namespace json {
+inline const nlohmann::json* find(const nlohmann::json& at, const char* name) {
+  const auto found = at.find(name);
+  return found == at.end() ? nullptr : &*found;
+}
+inline const JsonNode* find(const JsonNode& at, const char* name) {
+  return at.find(name);
+}
+inline bool boolean(const nlohmann::json& at) {
+  return at.get<bool>();
+}
+inline bool boolean(const JsonNode& at) {
+  return at.boolean();
+}
+inline double number(const nlohmann::json& at) {
+  return at.get<double>();
+}
+inline double number(const JsonNode& at) {
+  return at.number();
+}
+inline std::string_view text(const nlohmann::json& at) {
+  return at.get_ref<const std::string&>();
+}
+inline std::string_view text(const JsonNode& at) {
+  return at.text();
+}
+// None where it does not fit 64 bits with a sign.
+inline std::optional<std::int64_t> integer(const nlohmann::json& at) {
+  const bool is_large = at.is_number_unsigned() &&
+                        at.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  return is_large ? std::nullopt : std::optional(at.get<std::int64_t>());
+}
+inline std::optional<std::int64_t> integer(const JsonNode& at) {
+  return at.integer();
+}
+// Calls visit(key, value) for each member of an object.
+template <typename Visit>
+void for_members(const nlohmann::json& at, Visit visit) {
+  for (const auto& [key, value] : at.items()) visit(key, value);
+}
+template <typename Visit>
+void for_members(const JsonNode& at, Visit visit) {
+  for (std::size_t i = 0; i < at.size(); ++i) visit(std::string(at[i].key()), at[i]);
+}
+}  // namespace json
 
-  ArchiveReader(const Json& at, const std::string& file, Diagnostics& diagnostics)
+template <typename Json>
+class BasicArchiveReader {
+ public:
+  BasicArchiveReader(const Json& at, const std::string& file, Diagnostics& diagnostics)
       : at_(at), file_(file), diagnostics_(diagnostics) {}
 
   template <typename T>
@@ -113,7 +161,7 @@ class ArchiveReader {
   void element(T& value) {
     if (!at_.is_array()) return;
     if (index_ < at_.size()) {
-      ArchiveReader(at_[index_], file_, diagnostics_, this, nullptr, index_).read(value);
+      BasicArchiveReader(at_[index_], file_, diagnostics_, this, nullptr, index_).read(value);
     } else {
       report(fmt::format("has {} elements, too few", at_.size()));
     }
@@ -129,16 +177,16 @@ class ArchiveReader {
   void read(T& value) {
     if constexpr (std::is_same_v<T, bool>) {
       if (!at_.is_boolean()) return mistyped("true or false");
-      value = at_.get<bool>();
+      value = json::boolean(at_);
     } else if constexpr (std::is_integral_v<T>) {
       read_integer(value);
     } else if constexpr (std::is_floating_point_v<T>) {
       if (!at_.is_number()) return mistyped("a number");
-      value = at_.get<double>();
+      value = json::number(at_);
       if (!std::isfinite(value)) report("is out of range");
     } else if constexpr (std::is_same_v<T, std::string>) {
       if (!at_.is_string()) return mistyped("a text");
-      value = at_.get_ref<const std::string&>();
+      value = json::text(at_);
     } else if constexpr (std::is_enum_v<T>) {
       read_enum(value);
     } else if constexpr (std::is_array_v<T>) {
@@ -146,7 +194,7 @@ class ArchiveReader {
         return mistyped(fmt::format("a list of {}", std::extent_v<T>));
       }
       for (std::size_t i = 0; i < std::extent_v<T>; ++i) {
-        ArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(value[i]);
+        BasicArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(value[i]);
       }
     } else {
       read_object(value);
@@ -165,36 +213,34 @@ class ArchiveReader {
   }
 
  private:
-  ArchiveReader(const Json& at, const std::string& file, Diagnostics& diagnostics,
-                const ArchiveReader* parent, const char* name, std::size_t place)
+  BasicArchiveReader(const Json& at, const std::string& file, Diagnostics& diagnostics,
+                     const BasicArchiveReader* parent, const char* name, std::size_t place)
       : at_(at), file_(file), diagnostics_(diagnostics), parent_(parent), name_(name), place_(place) {}
 
   template <typename T>
   bool member(const char* name, T& value) {
-    const auto found = at_.find(name);
-    if (found == at_.end()) return false;
+    const Json* found = json::find(at_, name);
+    if (found == nullptr) return false;
     ++known_;
-    ArchiveReader(*found, file_, diagnostics_, this, name, 0).read(value);
+    BasicArchiveReader(*found, file_, diagnostics_, this, name, 0).read(value);
     return true;
   }
 
   template <typename T>
   void read_integer(T& value) {
     if (!at_.is_number_integer()) return mistyped("a whole number");
-    const bool too_large = at_.is_number_unsigned() &&
-                           at_.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    const std::int64_t number = too_large ? 0 : at_.get<std::int64_t>();
-    if (too_large || number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) {
+    const std::optional<std::int64_t> number = json::integer(at_);
+    if (!number || *number < std::numeric_limits<T>::min() || *number > std::numeric_limits<T>::max()) {
       return report("is out of range");
     }
-    value = static_cast<T>(number);
+    value = static_cast<T>(*number);
   }
 
   // The words of an enumeration are the name_of each of its all_values.
   template <typename T>
   void read_enum(T& value) {
     if (!at_.is_string()) return mistyped("a text");
-    const auto& word = at_.get_ref<const std::string&>();
+    const std::string_view word = json::text(at_);
     std::string allowed;
     for (const T candidate : all_values(T{})) {
       if (word == name_of(candidate)) {
@@ -211,7 +257,7 @@ class ArchiveReader {
     if (!at_.is_array()) return mistyped("a list");
     items.resize(at_.size());
     for (std::size_t i = 0; i < items.size(); ++i) {
-      ArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(items[i]);
+      BasicArchiveReader(at_[i], file_, diagnostics_, this, nullptr, i).read(items[i]);
     }
   }
   template <typename T>
@@ -221,9 +267,9 @@ class ArchiveReader {
   }
   void read_object(std::map<std::string, std::string>& members) {
     if (!at_.is_object()) return mistyped("an object");
-    for (const auto& [key, value] : at_.items()) {
-      ArchiveReader(value, file_, diagnostics_, this, key.c_str(), 0).read(members[key]);
-    }
+    json::for_members(at_, [&](const std::string& key, const Json& value) {
+      BasicArchiveReader(value, file_, diagnostics_, this, key.c_str(), 0).read(members[key]);
+    });
   }
   template <typename T>
   void read_object(T& value) {
@@ -240,9 +286,9 @@ class ArchiveReader {
     T written{};
     JsonNames names;
     describe(names, written);
-    for (const auto& [key, unused] : at_.items()) {
+    json::for_members(at_, [&](const std::string& key, const Json&) {
       if (!names.contains(key)) report(fmt::format("has the unknown member '{}'", key));
-    }
+    });
   }
 
   struct JsonNames {
@@ -278,12 +324,14 @@ class ArchiveReader {
   const Json& at_;
   const std::string& file_;
   Diagnostics& diagnostics_;
-  const ArchiveReader* parent_ = nullptr;
+  const BasicArchiveReader* parent_ = nullptr;
   const char* name_ = nullptr;
   std::size_t place_ = 0;
   std::size_t errors_before_ = diagnostics_.error_count();
   std::size_t known_ = 0, index_ = 0;
   bool is_array_ = false;
 };
+
+using ArchiveReader = BasicArchiveReader<nlohmann::json>;
 
 }  // namespace foretrain

@@ -171,11 +171,20 @@ std::string profile_to_json(const Profile& profile) {
 
 std::optional<Profile> parse_profile(std::string_view json, const std::string& file,
                                      Diagnostics& diagnostics) {
-  const auto root = parse_json_object(json, file, {"profile", Profile::schema}, diagnostics);
-  if (!root) return std::nullopt;
+  const auto tree = JsonTree::parse(json, file, diagnostics);
+  if (!tree) return std::nullopt;
+  const JsonNode* schema = tree->root().find("schema");
+  if (schema == nullptr || schema->text() != Profile::schema) {
+    const std::string found =
+        schema == nullptr || !schema->is_string() ? "nothing" : fmt::format("\"{}\"", schema->text());
+    diagnostics.error({file}, fmt::format("is no profile that this program reads: \"schema\" is {} where "
+                                          "\"{}\" belongs",
+                                          found, Profile::schema));
+    return std::nullopt;
+  }
   Profile profile;
   Diagnostics inner;
-  ArchiveReader(*root, file, inner).read(profile);
+  BasicArchiveReader<JsonNode>(tree->root(), file, inner).read(profile);
   diagnostics.merge(inner);
   if (!inner.ok()) return std::nullopt;
   return profile;

@@ -117,7 +117,7 @@ TEST_CASE("reading is strict and names file and JSON pointer") {
   CHECK(findings(replaced(json, "\"launches\": ", "\"lunches\": ")) ==
         "p.json: /: has the unknown member 'lunches'\n");
   CHECK(contains(findings(replaced(json, "\"sigma\":0.01", "\"sigma\":1e999")),
-                 "not valid JSON: number overflow"));
+                 "not valid JSON: the number '1e999' is out of range"));
   CHECK(
       contains(findings(replaced(json, "\"sigma\":0.01", "\"sigma\":-1")), "/noise/0: has a negative sigma"));
   CHECK(contains(findings(replaced(json, "\"passes\":[[[", "\"passes\":[[[7,")),
