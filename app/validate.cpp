@@ -127,7 +127,7 @@ int validate(const ValidateOptions& options) {
   if (options.parts) return validate_parts_of(options, bound);
   const std::vector<FiledRecord> records = read_record_files(options.records);
   std::vector<std::string> skipped;
-  Repredictor repredict(Catalog(data_directories()), options.profile);
+  Repredictor repredict(Catalog(data_directories()), records, options.profile);
   std::size_t done = 0;
   const Validation validation = validate_records(
       records,

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "execute/distance.hpp"
+#include "execute/recorded_scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/input/scenario_reader.hpp"
@@ -78,29 +79,29 @@ std::string Repredictor::profile_by_digest(const fs::path& record, const std::st
   return "";
 }
 
-Reprediction Repredictor::operator()(const FiledRecord& filed) {
+std::optional<Scenario> Repredictor::scenario_of(const FiledRecord& filed, std::string& problem) {
   const RunRecord& record = filed.record;
-  Reprediction out;
-  if (record.scenario_yaml.empty()) {
-    out.problem = "the record holds no scenario";
-    return out;
-  }
+  if (record.scenario_yaml.empty()) return recorded_scenario(record, records_, catalog_, problem);
   std::vector<std::string> overrides = record.overrides;
   const std::string own = profile_.empty() ? profile_by_digest(filed.file, record.profile_digest) : profile_;
   if (!own.empty()) overrides.push_back("profile=" + own);
+  // Files that the scenario names stand beside the record, or still where the scenario was read.
+  Diagnostics diagnostics;
+  auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, diagnostics);
+  std::error_code error;
+  if (!scenario && fs::exists(record.scenario_file, error)) {
+    Diagnostics there;
+    scenario = parse_scenario(record.scenario_yaml, record.scenario_file, catalog_, overrides, there);
+  }
+  if (!scenario) problem = first_of(diagnostics.errors());
+  return scenario;
+}
+
+Reprediction Repredictor::operator()(const FiledRecord& filed) {
+  Reprediction out;
   try {
-    // Files that the scenario names stand beside the record, or still where the scenario was read.
-    Diagnostics diagnostics;
-    auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, diagnostics);
-    std::error_code error;
-    if (!scenario && fs::exists(record.scenario_file, error)) {
-      Diagnostics there;
-      scenario = parse_scenario(record.scenario_yaml, record.scenario_file, catalog_, overrides, there);
-    }
-    if (!scenario) {
-      out.problem = first_of(diagnostics.errors());
-      return out;
-    }
+    const auto scenario = scenario_of(filed, out.problem);
+    if (!scenario) return out;
     PredictOptions options;
     options.remedies = false;
     const Result result = predict(*scenario, options);
@@ -109,7 +110,7 @@ Reprediction Repredictor::operator()(const FiledRecord& filed) {
     out.high = result.step.high;
     out.gradient_bytes = result.communication.bytes_per_worker;
     out.slowest_link = slowest_link(scenario->cluster.topology);
-    out.distance = distance_of(*scenario, record.machine);
+    out.distance = distance_of(*scenario, filed.record.machine);
   } catch (const Error& error) {
     out.problem = first_of(error.diagnostics());
     if (out.problem.empty()) out.problem = error.what();

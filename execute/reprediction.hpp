@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "execute/validation.hpp"
@@ -17,9 +19,10 @@ Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int
 
 class Repredictor {
  public:
-  // `profile`: a name or path in place of every record's own; empty: the record's.
-  Repredictor(Catalog catalog, std::string profile)
-      : catalog_(std::move(catalog)), profile_(std::move(profile)) {}
+  // `records`: all that are validated together, from which those without a scenario are predicted; they
+  // outlive this. `profile`: a name or path in place of every record's own; empty: the record's.
+  Repredictor(Catalog catalog, std::span<const FiledRecord> records, std::string profile)
+      : catalog_(std::move(catalog)), records_(records), profile_(std::move(profile)) {}
 
   // The record's profile is looked for by its digest beside the record and in profiles/ there and in the two
   // folders above, then as the scenario names it. Throws nothing that concerns the record alone: what hinders
@@ -27,10 +30,12 @@ class Repredictor {
   Reprediction operator()(const FiledRecord& filed);
 
  private:
+  std::optional<Scenario> scenario_of(const FiledRecord& filed, std::string& problem);
   std::string profile_by_digest(const std::filesystem::path& record, const std::string& digest);
   const std::map<std::string, std::string>& profiles_in(const std::filesystem::path& folder);
 
   Catalog catalog_;
+  std::span<const FiledRecord> records_;
   std::string profile_;
   std::map<std::filesystem::path, std::map<std::string, std::string>> profiles_;  // by folder: digest to path
 };

@@ -101,7 +101,8 @@ struct RunRecord {
   std::string profile_digest;  // SHA-256 of the profile's file
   std::vector<std::string> profile_names;
   std::optional<PredictionBefore> prediction;
-  std::vector<ParameterRecord> parameters;  // registration order
+  std::vector<ParameterRecord> parameters;      // registration order
+  std::map<std::string, std::string> versions;  // of what trained, beside the machine's: "torch"
   Machine machine;
   std::vector<RankRecord> ranks;
   std::vector<RunEvent> events;

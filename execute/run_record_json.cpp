@@ -151,6 +151,7 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("profile_names", r.profile_names);
   a.optional("prediction", r.prediction);
   a.optional("parameters", r.parameters);
+  a.optional("versions", r.versions);
   a.optional("machine", r.machine);
   a.required("ranks", r.ranks);
   a.optional("events", r.events);

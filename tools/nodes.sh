@@ -105,6 +105,8 @@ start() { # node command...
     local own=("${devices[@]:node*per_node:per_node}")
     visible=("CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${own[*]}")")
   fi
+  # `ip` may have lost the library path, as programs with capabilities do.
+  [ -n "${LD_LIBRARY_PATH:-}" ] && visible+=("LD_LIBRARY_PATH=$LD_LIBRARY_PATH")
   # Nothing but the virtual network may join the nodes: InfiniBand and shared memory would pass it by.
   exec ip netns exec "$prefix-$node" env NODE_RANK="$node" NNODES="$nodes" MASTER_ADDR=$subnet.1 MASTER_PORT="$port" \
     NCCL_HOSTID="$prefix-$node" NCCL_SOCKET_IFNAME="eth$node" NCCL_COMM_ID="$subnet.1:$port" \

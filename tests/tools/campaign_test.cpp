@@ -1,0 +1,97 @@
+// tools/campaign.py: the list of rows is read strictly, slices are estimated, and what a slice would run is
+// shown.
+#include <doctest/doctest.h>
+
+#include "tests/app/subprocess.hpp"
+
+using namespace foretrain;
+using test::Finished;
+using test::TemporaryFolder;
+
+namespace {
+
+const std::string source = FORETRAIN_SOURCE_DIR;
+
+bool has_python() {
+  return test::run_command({"sh", "-c", "command -v python3"}).status == 0;
+}
+
+Finished campaign(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"python3", source + "/tools/campaign.py"});
+  return test::run_command(arguments);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const char* const rows =
+    "# two slices\n"
+    "calibration:\n"
+    "  - { model: resnet50, precision: bf16, batches: 32 64, seconds: 20 }\n"
+    "rows:\n"
+    "  - { slice: a, group: one, model: resnet50, precision: bf16, batch: 48, gpus: 1, step: 10 }\n"
+    "  - { slice: a, group: net, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 2, rate: 10 "
+    "Gbit/s, "
+    "repeats: 3, warmup: 5, step: 100 }\n"
+    "  - { slice: b, group: one, model: resnet50, precision: bf16, batch: 64, gpus: 1, step: 4000 }\n";
+
+}  // namespace
+
+TEST_CASE("a campaign's slices and their device time are listed" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const Finished done = campaign({folder.write("rows.yaml", rows), "--list"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  // a: calibration 8 + 20 and 8 + 30 between nodes; runs 8 + 4 + (1 + 10 + 100) x 10 ms and 8 + 4 + 3 x 106 x
+  // 100 ms
+  CHECK(contains(done.out, "a                        2     4       66 s   57 s  123 s"));
+  // b: 12 steps of 4 s are more than 20 s, and they are run all the same
+  CHECK(contains(done.out, "b                        1     1       28 s  104 s  132 s"));
+  CHECK(contains(done.out, "3 rows, 5 runs, 4 minutes of a machine of 2 GPUs"));
+}
+
+TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string list = folder.write("rows.yaml", rows);
+  const Finished done =
+      campaign({list, "--slice", "a", "--out", folder.path("out"), "--program", "foretrain", "--dry-run"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(contains(done.out, "foretrain calibrate --device cuda --out " + folder.path("out/a/profile.json.gz") +
+                               " --append --model resnet50 --batch 32,64 --precision bf16"));
+  CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain calibrate"));
+  CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain run " +
+                               folder.path("out/a/resnet50-bf16-48-ddp-2x1-10g.yaml") + " --device cuda"));
+  CHECK(contains(done.out, "--group net --repeats 3 --warmup 5"));
+  CHECK_FALSE(contains(done.out, "resnet50-bf16-64"));  // of the other slice
+  const std::string scenario = test::read_file(folder.path("out/a/resnet50-bf16-48-ddp-2x1-10g.yaml"));
+  CHECK(contains(scenario, "profile: [profile.json.gz, profile-10gbit.json.gz]"));
+  CHECK(contains(scenario,
+                 "network: { bandwidth: 10 Gbit/s, latency: 15 us, transport: tcp, reported: 10 Gbit/s }"));
+  const Finished missing = campaign({list, "--missing", folder.path("out")});
+  CHECK(missing.status == 1);
+  CHECK(contains(missing.out, "a/resnet50-bf16-48-ddp-2x1-10g.3\n"));
+  CHECK(contains(missing.out, "5 of 5 runs are missing"));
+}
+
+TEST_CASE("a list of rows that is wrong is refused with its line" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string text = rows;
+  auto refused = [&](const std::string& with) {
+    const Finished done = campaign({folder.write("wrong.yaml", with), "--list"});
+    CHECK(done.status == 2);
+    return done.err;
+  };
+  CHECK(contains(refused(text + "  - { slice: a, mdoel: x }\n"), "wrong.yaml:8: 'mdoel' is unknown"));
+  CHECK(contains(refused(text + "  - { slice: a }\n"), "wrong.yaml:8: group, model"));
+  CHECK(contains(refused(text + "nonsense\n"), "wrong.yaml:8: neither"));
+  CHECK(contains(refused(text + text.substr(text.rfind("  -"))),
+                 "two rows are called resnet50-bf16-64-ddp-1x1"));
+  CHECK(contains(campaign({folder.write("rows.yaml", rows), "--slice", "c"}).err,
+                 "there is no slice 'c'; there are a, b"));
+}
+
+TEST_CASE("the campaign that is committed fits slices of nine minutes" * doctest::skip(!has_python())) {
+  const Finished done = campaign({source + "/validation/live-gpu/rows.yaml", "--list"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK_FALSE(contains(done.out, "longer than nine minutes"));
+}

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Runs a validation campaign from a committed list of rows, slice by slice.
+
+usage: tools/campaign.py ROWS.yaml --list
+       tools/campaign.py ROWS.yaml --slice NAME --out FOLDER [--program build/foretrain] [--device cuda] [--dry-run]
+       tools/campaign.py ROWS.yaml --missing FOLDER
+
+A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
+every row. It leaves in FOLDER/SLICE the profiles, a scenario and the records (compressed) of every row; `foretrain validate
+FOLDER` holds them against each other. Rows of one network and number of repeats share one command, so that devices and
+communicators stay open. Rows over several nodes run under tools/nodes.sh and need root.
+
+ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
+    - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
+`step` is the expected step in milliseconds, of earlier measurements; it serves the estimate of device time and nothing else.
+"""
+
+import argparse
+import gzip
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+KEYS = {
+    "calibration": {"model": str, "precision": str, "batches": str, "seconds": float},
+    "rows": {"slice": str, "group": str, "model": str, "precision": str, "batch": int, "gpus": int, "nodes": int,
+             "rate": str, "strategy": str, "repeats": int, "warmup": int, "step": float},
+}
+DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 10, "seconds": 0.0}
+LONGEST_SECONDS, FEWEST_STEPS, MOST_STEPS = 20.0, 12, 100  # of the steps that count
+# Wall clock beside the steps (seconds, of the first campaign on H100): a process until its first step, a scenario's plan
+# search and allocations, collectives within a node, collectives between nodes.
+PROCESS, SCENARIO, LOCAL_COLLECTIVES, NETWORK_COLLECTIVES = 8, 4, 15, 30
+LONGEST_SLICE = 540
+
+
+class Mistake(Exception):
+    pass
+
+
+def read_rows(path):
+    part, found = None, {"calibration": [], "rows": []}
+    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+        line = line.split("#", 1)[0].rstrip()
+        if not line:
+            continue
+        heading = re.fullmatch(r"(\w+):", line)
+        entry = re.fullmatch(r"\s*- \{\s*(.*?)\s*\}", line)
+        if heading and heading[1] in found:
+            part = heading[1]
+        elif entry and part:
+            found[part].append(read_entry(f"{path}:{number}", entry[1], KEYS[part]))
+        else:
+            raise Mistake(f"{path}:{number}: neither 'calibration:', 'rows:' nor '- {{ key: value, ... }}'")
+    for row in found["rows"]:
+        if row["nodes"] > 1 and not row["rate"]:
+            raise Mistake(f"{path}: a row of {row['nodes']} nodes needs a rate: {row}")
+        if row["gpus"] % row["nodes"]:
+            raise Mistake(f"{path}: {row['gpus']} GPUs do not fill {row['nodes']} nodes evenly: {row}")
+    names = [(row["slice"], name_of(row)) for row in found["rows"]]
+    for name in names:
+        if names.count(name) > 1:
+            raise Mistake(f"{path}: two rows are called {name[1]} in slice {name[0]}")
+    return found["calibration"], found["rows"]
+
+
+def read_entry(where, text, keys):
+    entry = {}
+    for pair in text.split(","):
+        key, _, value = (word.strip() for word in pair.partition(":"))
+        if key not in keys or key in entry:
+            raise Mistake(f"{where}: '{key}' is unknown or there twice; allowed are {', '.join(keys)}")
+        try:
+            entry[key] = keys[key](value)
+        except ValueError:
+            raise Mistake(f"{where}: {key}: '{value}' is no {keys[key].__name__}") from None
+    missing = [key for key in keys if key not in entry and key not in DEFAULTS]
+    if missing:
+        raise Mistake(f"{where}: {', '.join(missing)} missing")
+    return {**{key: value for key, value in DEFAULTS.items() if key in keys}, **entry}
+
+
+def name_of(row):
+    """Of the scenario: resnet50-bf16-48-ddp-2x1-10gbit."""
+    gpus = f"{row['nodes']}x{row['gpus'] // row['nodes']}"
+    rate = "-" + re.sub(r"[ /]|bit/s", "", row["rate"]) if row["rate"] else ""
+    return f"{row['model']}-{row['precision']}-{row['batch']}-{row['strategy'].replace('_', '-')}-{gpus}{rate.lower()}"
+
+
+def network_name(rate):
+    return f"ethernet {rate} tcp"
+
+
+def rate_for_nodes(rate):
+    """"10 Gbit/s" as tc writes it."""
+    return re.sub(r"\s+|/s", "", rate).lower()
+
+
+def scenario_text(row, profiles):
+    if row["nodes"] > 1:
+        # A virtual interface reports 10 Gbit/s whatever holds it back.
+        cluster = (f"{{ topology: ethernet-nodes, nodes: {row['nodes']}, gpus_per_node: {row['gpus'] // row['nodes']}, "
+                   f"network: {{ bandwidth: {row['rate']}, latency: 15 us, transport: tcp, reported: 10 Gbit/s }} }}")
+    else:
+        cluster = f"{{ topology: nvlink-node, gpus_per_node: {row['gpus']} }}"
+    return (f"# A row of the campaign, group {row['group']}\nmodel: {row['model']}\nprofile: [{', '.join(profiles)}]\n"
+            f"precision: {row['precision']}\nbatch: {{ per_worker: {row['batch']} }}\ncluster: {cluster}\n"
+            f"strategy: {{ kind: {row['strategy']} }}\n")
+
+
+def slices_of(rows):
+    return list(dict.fromkeys(row["slice"] for row in rows))
+
+
+def needed_calibrations(calibration, rows):
+    wanted = {(row["model"], row["precision"]) for row in rows}
+    have = [entry for entry in calibration if (entry["model"], entry["precision"]) in wanted]
+    lacking = wanted - {(entry["model"], entry["precision"]) for entry in have}
+    if lacking:
+        raise Mistake(f"no calibration for {', '.join(' '.join(pair) for pair in sorted(lacking))}")
+    return have
+
+
+def batches(rows):
+    """Rows that one command can run: of one group, number of nodes, rate, repeats and warm-up."""
+    together = {}
+    for row in rows:
+        key = (row["group"], row["nodes"], row["gpus"], row["rate"], row["repeats"], row["warmup"])
+        together.setdefault(key, []).append(row)
+    return list(together.values())
+
+
+def estimate(calibration, rows):
+    """Seconds on the device machine: calibration, runs."""
+    calibrating = sum(PROCESS + (entry["seconds"] or 7 * len(entry["batches"].split()))
+                      for entry in needed_calibrations(calibration, rows))
+    if any(row["gpus"] > row["nodes"] for row in rows):
+        calibrating += PROCESS + LOCAL_COLLECTIVES
+    calibrating += len({row["rate"] for row in rows if row["rate"]}) * (PROCESS + NETWORK_COLLECTIVES)
+    running = 0.0
+    for batch in batches(rows):
+        running += PROCESS
+        for row in batch:
+            step = row["step"] / 1e3
+            counted = min(MOST_STEPS, max(FEWEST_STEPS, LONGEST_SECONDS / step))
+            running += SCENARIO + row["repeats"] * (1 + row["warmup"] + counted) * step
+    return calibrating, running
+
+
+def commands(calibration, rows, folder, program, device):
+    """What a slice runs, in order; scenarios are in the folder."""
+    profile = folder / "profile.json.gz"
+    base = [program, "calibrate", "--device", device]
+    planned = []
+    for entry in needed_calibrations(calibration, rows):
+        command = base + ["--out", str(profile), "--append", "--model", entry["model"], "--batch",
+                          ",".join(entry["batches"].split()), "--precision", entry["precision"], "--validate-parts",
+                          str(folder / f"parts-{entry['model']}-{entry['precision']}.json")]
+        planned.append(command + (["--seconds", f"{entry['seconds']:g}"] if entry["seconds"] else []))
+    if any(row["gpus"] > row["nodes"] for row in rows):
+        planned.append(base + ["--out", str(profile), "--append", "--collectives"])
+    for rate in dict.fromkeys(row["rate"] for row in rows if row["rate"]):
+        nodes = max(row["nodes"] for row in rows if row["rate"] == rate)
+        per_node = max(row["gpus"] // row["nodes"] for row in rows if row["rate"] == rate)
+        planned.append(on_nodes(nodes, rate, per_node) + base +
+                       ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate)])
+    for batch in batches(rows):
+        first = batch[0]
+        run = [program, "run", *(str(folder / f"{name_of(row)}.yaml") for row in batch), "--device", device, "--out",
+               str(folder), "--group", first["group"], "--repeats", str(first["repeats"]), "--warmup",
+               str(first["warmup"])]
+        under = on_nodes(first["nodes"], first["rate"], first["gpus"] // first["nodes"]) if first["nodes"] > 1 else []
+        planned.append(under + run)
+    return planned
+
+
+def on_nodes(nodes, rate, per_node):
+    return [str(HERE / "nodes.sh"), str(nodes), rate_for_nodes(rate), str(per_node)]
+
+
+def network_profile(rate):
+    return f"profile-{rate_for_nodes(rate)}.json.gz"
+
+
+def write_scenarios(rows, folder):
+    for row in rows:
+        profiles = ["profile.json.gz"] + ([network_profile(row["rate"])] if row["rate"] else [])
+        (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles))
+
+
+def compress_records(folder):
+    """Records as they are, byte for byte, under gzip."""
+    for path in sorted(folder.glob("*.json")):
+        if '"foretrain/run/1"' in path.read_text(errors="replace")[:256]:
+            path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+            path.unlink()
+
+
+def run_slice(calibration, rows, folder, arguments):
+    folder.mkdir(parents=True, exist_ok=True)
+    write_scenarios(rows, folder)
+    environment = {**os.environ, "NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0"), "NODES_LOG": str(folder / "nodes")}
+    worst, began = 0, time.monotonic()
+    for command in commands(calibration, rows, folder, arguments.program, arguments.device):
+        print(f"[{time.monotonic() - began:5.0f} s] {shlex.join(command)}", flush=True)
+        if arguments.dry_run:
+            continue
+        status = subprocess.run(command, env=environment).returncode
+        if status != 0:
+            # The rows that remain are worth having; what failed shows in --missing.
+            print(f"campaign.py: exit status {status}", file=sys.stderr, flush=True)
+            worst = max(worst, abs(status))
+    if not arguments.dry_run:
+        compress_records(folder)
+    print(f"[{time.monotonic() - began:5.0f} s] done", flush=True)
+    return worst
+
+
+def list_slices(calibration, rows):
+    total = 0.0
+    print(f"{'slice':<20}{'rows':>6}{'runs':>6}{'calibrate':>11}{'run':>7}{'all':>7}")
+    for name in slices_of(rows):
+        own = [row for row in rows if row["slice"] == name]
+        calibrating, running = estimate(calibration, own)
+        total += calibrating + running
+        long = "  longer than nine minutes" if calibrating + running > LONGEST_SLICE else ""
+        print(f"{name:<20}{len(own):>6}{sum(row['repeats'] for row in own):>6}{calibrating:>9.0f} s{running:>5.0f} s"
+              f"{calibrating + running:>5.0f} s{long}")
+    print(f"{len(rows)} rows, {sum(row['repeats'] for row in rows)} runs, {total / 60:.0f} minutes of a machine of "
+          f"{max(row['gpus'] for row in rows)} GPUs")
+
+
+def missing(rows, folder):
+    lacking = 0
+    for row in rows:
+        stem = pathlib.Path(folder) / row["slice"] / name_of(row)
+        for repeat in range(row["repeats"]):
+            base = f"{stem}.{repeat + 1}" if row["repeats"] > 1 else str(stem)
+            if not any(os.path.exists(base + ending) for ending in (".json", ".json.gz")):
+                print(f"{row['slice']}/{os.path.basename(base)}")
+                lacking += 1
+    print(f"{lacking} of {sum(row['repeats'] for row in rows)} runs are missing")
+    return 1 if lacking else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs a validation campaign from a committed list of rows.")
+    parser.add_argument("rows", help="the list of rows")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--list", action="store_true", help="slices with their estimated device time")
+    what.add_argument("--slice", help="calibrate for this slice and run its rows")
+    what.add_argument("--missing", metavar="FOLDER", help="rows that have no record below FOLDER/SLICE")
+    parser.add_argument("--out", default="validation/live-gpu", help="records go to OUT/SLICE (default: %(default)s)")
+    parser.add_argument("--program", default=str(HERE.parent / "build" / "foretrain"))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--dry-run", action="store_true", help="write the scenarios and show the commands only")
+    arguments = parser.parse_args()
+    try:
+        calibration, rows = read_rows(arguments.rows)
+        if arguments.list:
+            return list_slices(calibration, rows)
+        if arguments.missing:
+            return missing(rows, arguments.missing)
+        own = [row for row in rows if row["slice"] == arguments.slice]
+        if not own:
+            raise Mistake(f"there is no slice '{arguments.slice}'; there are {', '.join(slices_of(rows))}")
+        return run_slice(calibration, own, pathlib.Path(arguments.out) / arguments.slice, arguments)
+    except (Mistake, OSError) as error:
+        print(f"campaign.py: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
