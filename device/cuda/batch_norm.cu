@@ -149,8 +149,8 @@ __device__ void mask_gradient(float (&g)[width], const float (&x)[width], unsign
 template <typename T, int width, ReluMask relu, bool two>
 __global__ void __launch_bounds__(column_threads, 2)
     backward_reduce_kernel(BatchNormShape shape, const T* dy, const T* dy2, const T* x, const uint8_t* mask,
-                           T* g_out, BatchNormState state, void* gamma_gradient, void* beta_gradient,
-                           Scalar gradient_type, Reduction reduction) {
+                           T* g_out, BatchNormState state, GradientSink gamma_gradient,
+                           GradientSink beta_gradient, Reduction reduction) {
   using V = Vector<T, width>;
   __shared__ float shared[column_shared];
   constexpr int unroll = two ? 3 : column_unroll;
@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(column_threads, 2)
     const float inverse = state.inverse_deviation[channel];
     const float mean = state.mean[channel];
     const float gamma_sum = inverse * shared[chunk + i];
-    store_scalar(beta_gradient, channel, gradient_type, shared[i]);
-    store_scalar(gamma_gradient, channel, gradient_type, gamma_sum);
+    store_gradient(beta_gradient, channel, shared[i]);
+    store_gradient(gamma_gradient, channel, gamma_sum);
     // dx = gamma / deviation (g - mean(g) - xhat mean(g xhat)), written as a g + b x + c.
     const float rows = static_cast<float>(shape.rows);
     const float a = state.gamma[channel] * inverse;
@@ -336,7 +336,7 @@ void batch_norm_backward_reduce(Scalar type, const BatchNormShape& shape, const 
       kernel<<<g.grid, g.block, 0, stream>>>(
           shape, static_cast<const T*>(gradient.dy), static_cast<const T*>(gradient.dy2),
           static_cast<const T*>(gradient.x), gradient.mask, static_cast<T*>(gradient.g), state,
-          gradient.gamma_gradient, gradient.beta_gradient, gradient.gradient_type, reduction);
+          gradient.gamma_gradient, gradient.beta_gradient, reduction);
     };
     const bool two = gradient.dy2 != nullptr;
     switch (gradient.relu) {

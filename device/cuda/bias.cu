@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(column_threads)
 template <typename T, int width, bool two, bool relu>
 __global__ void __launch_bounds__(column_threads)
     bias_backward_kernel(int64_t rows, int64_t channels, const T* dy, const T* dy2, const T* y, T* g_out,
-                         void* bias_gradient, Scalar gradient_type, Reduction reduction) {
+                         GradientSink bias_gradient, Reduction reduction) {
   using V = Vector<T, width>;
   __shared__ float shared[column_shared];
   const int64_t vectors = channels / width;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(column_threads)
   const int chunk = blockDim.x * width;
   for (int i = thread_index(); i < chunk; i += blockDim.x * blockDim.y) {
     const int64_t channel = static_cast<int64_t>(blockIdx.y) * chunk + i;
-    if (channel < channels) store_scalar(bias_gradient, channel, gradient_type, shared[i]);
+    if (channel < channels) store_gradient(bias_gradient, channel, shared[i]);
   }
 }
 
@@ -105,16 +105,16 @@ void bias_forward(Scalar type, std::int64_t rows, std::int64_t channels, const v
 }
 
 void bias_backward(Scalar type, std::int64_t rows, std::int64_t channels, const void* dy, const void* dy2,
-                   const void* y, void* g, void* bias_gradient, Scalar gradient_type,
-                   const Reduction& reduction, cudaStream_t stream) {
+                   const void* y, void* g, const GradientSink& bias_gradient, const Reduction& reduction,
+                   cudaStream_t stream) {
   with_vector(type, channels, [&](auto element, auto width) {
     using T = decltype(element);
     constexpr int w = decltype(width)::value;
     const ColumnGrid grid = column_grid(rows, channels, w, true);
     const auto launch = [&](auto kernel) {
-      kernel<<<grid.grid, grid.block, 0, stream>>>(
-          rows, channels, static_cast<const T*>(dy), static_cast<const T*>(dy2), static_cast<const T*>(y),
-          static_cast<T*>(g), bias_gradient, gradient_type, reduction);
+      kernel<<<grid.grid, grid.block, 0, stream>>>(rows, channels, static_cast<const T*>(dy),
+                                                   static_cast<const T*>(dy2), static_cast<const T*>(y),
+                                                   static_cast<T*>(g), bias_gradient, reduction);
     };
     if (dy2) {
       y ? launch(bias_backward_kernel<T, w, true, true>) : launch(bias_backward_kernel<T, w, true, false>);

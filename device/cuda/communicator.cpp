@@ -15,7 +15,7 @@
 namespace foretrain::device::cuda {
 namespace {
 
-constexpr std::chrono::seconds join_limit{120};
+constexpr std::chrono::seconds join_limit{120}, leave_limit{2};
 
 std::string& choice_file() {
   static std::string file;
@@ -55,9 +55,15 @@ class NcclCommunicator : public Communicator {
   }
   ~NcclCommunicator() override {
     if (!communicator_) return;
-    use_device(context_.device);
-    cudaStreamSynchronize(context_.communication);
-    ncclCommAbort(communicator_);  // all work is done: frees without waiting for the other ranks
+    // Flushes what is under way, together with the other ranks; a rank that is gone must not hold us up.
+    cudaSetDevice(context_.device);
+    const auto deadline = std::chrono::steady_clock::now() + leave_limit;
+    ncclResult_t state = ncclCommFinalize(communicator_);
+    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+      if (ncclCommGetAsyncError(communicator_, &state) != ncclSuccess) break;
+    }
+    state == ncclSuccess ? ncclCommDestroy(communicator_) : ncclCommAbort(communicator_);
   }
 
   int rank() const override { return rank_; }

@@ -14,6 +14,13 @@ inline constexpr int bytes_of(Scalar type) {
   return type == Scalar::f32 ? 4 : 2;
 }
 
+// Where the gradient of a parameter goes: set, or added to what is there.
+struct GradientSink {
+  void* data = nullptr;
+  Scalar type = Scalar::f32;
+  bool adds = false;
+};
+
 // Scratch memory of the reductions over rows: reduction_bytes() for the partial sums, and counters that are
 // zero before and after each use.
 struct Reduction {
@@ -56,8 +63,7 @@ struct BatchNormGradient {
   ReluMask relu;
   const std::uint8_t* mask;  // where stored
   void* g;                   // the gradient after the ReLU is written here where not null
-  void *gamma_gradient, *beta_gradient;
-  Scalar gradient_type;
+  GradientSink gamma_gradient, beta_gradient;
 };
 // Sums over the rows: gradients of gamma and beta, and the coefficients of batch_norm_backward_data.
 void batch_norm_backward_reduce(Scalar type, const BatchNormShape& shape, const BatchNormGradient& gradient,
@@ -73,8 +79,8 @@ void bias_forward(Scalar type, std::int64_t rows, std::int64_t channels, const v
 // g = (dy + dy2) where y > 0 (everywhere where y is null); bias_gradient = sum of g over the rows. dy2 may be
 // null; g may be dy or null.
 void bias_backward(Scalar type, std::int64_t rows, std::int64_t channels, const void* dy, const void* dy2,
-                   const void* y, void* g, void* bias_gradient, Scalar gradient_type,
-                   const Reduction& reduction, cudaStream_t stream);
+                   const void* y, void* g, const GradientSink& bias_gradient, const Reduction& reduction,
+                   cudaStream_t stream);
 
 struct PoolShape {
   std::int64_t batch, channels;
@@ -120,9 +126,10 @@ void adam_update(std::int64_t count, float* weights, const void* gradients, Scal
                  cudaStream_t stream);
 
 // to[r][c] = from[r][c] for c < channels, 0 for further c of `to`; types and channel counts may differ.
+// `adds`: to[r][c] += from[r][c].
 void convert_rows(std::int64_t rows, std::int64_t channels, const void* from, Scalar from_type,
                   std::int64_t from_channels, void* to, Scalar to_type, std::int64_t to_channels,
-                  cudaStream_t stream);
+                  cudaStream_t stream, bool adds = false);
 // fp32 NCHW images to channels-last with to_channels >= channels (padded with zeros).
 void images_to_channels_last(std::int64_t batch, std::int64_t channels, std::int64_t pixels,
                              const float* images, void* to, Scalar type, std::int64_t to_channels,

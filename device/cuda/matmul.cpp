@@ -65,15 +65,15 @@ Matmul::~Matmul() {
 }
 
 cublasStatus_t Matmul::try_run(cublasLtHandle_t handle, const cublasLtMatmulHeuristicResult_t& choice,
-                               void* workspace, cudaStream_t stream) const {
-  const float one = 1, zero = 0;
-  return cublasLtMatmul(handle, operation_, &one, second_, second_layout_, first_, first_layout_, &zero,
+                               void* workspace, cudaStream_t stream, bool adds) const {
+  const float one = 1, kept = adds ? 1 : 0;
+  return cublasLtMatmul(handle, operation_, &one, second_, second_layout_, first_, first_layout_, &kept,
                         result_, result_layout_, result_, result_layout_, &choice.algo, workspace,
                         choice.workspaceSize, stream);
 }
 
-void Matmul::run(cublasLtHandle_t handle, void* workspace, cudaStream_t stream) const {
-  FORETRAIN_CUBLAS(try_run(handle, choice_, workspace, stream));
+void Matmul::run(cublasLtHandle_t handle, void* workspace, cudaStream_t stream, bool adds) const {
+  FORETRAIN_CUBLAS(try_run(handle, choice_, workspace, stream, adds));
 }
 
 void Matmul::choose(cublasLtHandle_t handle, std::map<std::string, cublasLtMatmulHeuristicResult_t>& known,
@@ -109,11 +109,11 @@ void Matmul::choose(cublasLtHandle_t handle, std::map<std::string, cublasLtMatmu
     float shortest = std::numeric_limits<float>::max();
     for (int i = 0; i < count; ++i) {
       const auto& result = results[static_cast<std::size_t>(i)];
-      if (try_run(handle, result, scratch, stream) != CUBLAS_STATUS_SUCCESS) continue;
+      if (try_run(handle, result, scratch, stream, false) != CUBLAS_STATUS_SUCCESS) continue;
       float least = std::numeric_limits<float>::max();
       for (int repetition = 0; repetition < 3; ++repetition) {
         FORETRAIN_CUDA(cudaEventRecord(from, stream));
-        FORETRAIN_CUBLAS(try_run(handle, result, scratch, stream));
+        FORETRAIN_CUBLAS(try_run(handle, result, scratch, stream, false));
         FORETRAIN_CUDA(cudaEventRecord(to, stream));
         FORETRAIN_CUDA(cudaEventSynchronize(to));
         float milliseconds = 0;

@@ -52,11 +52,12 @@ class Matmul {
   void choose(cublasLtHandle_t handle, std::map<std::string, cublasLtMatmulHeuristicResult_t>& known,
               Workspace& workspace, cudaStream_t stream);
   std::int64_t workspace() const { return static_cast<std::int64_t>(choice_.workspaceSize); }
-  void run(cublasLtHandle_t handle, void* workspace, cudaStream_t stream) const;
+  // result = product, or result + product where `adds`.
+  void run(cublasLtHandle_t handle, void* workspace, cudaStream_t stream, bool adds = false) const;
 
  private:
   cublasStatus_t try_run(cublasLtHandle_t handle, const cublasLtMatmulHeuristicResult_t& choice,
-                         void* workspace, cudaStream_t stream) const;
+                         void* workspace, cudaStream_t stream, bool adds) const;
 
   MatmulProblem problem_;
   const void *first_, *second_;

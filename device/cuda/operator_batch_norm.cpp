@@ -35,9 +35,8 @@ class BatchNormOperator : public Runnable {
                                     : ReluMask::recompute,
                  mask(),
                  build.at_or_null(op.g),
-                 build.parameters.gradient(layer.parameters[0]),
-                 build.parameters.gradient(layer.parameters[1]),
-                 build.parameters.gradient_type()};
+                 build.parameters.sink(layer.parameters[0]),
+                 build.parameters.sink(layer.parameters[1])};
   }
 
   bool has(Pass pass) const override { return pass != Pass::backward_data || differentiable_; }
@@ -69,6 +68,8 @@ class BatchNormOperator : public Runnable {
       }
     }
   }
+
+  void accumulate(bool adds) override { gradient_.gamma_gradient.adds = gradient_.beta_gradient.adds = adds; }
 
   std::span<float> running_statistics() override {
     return {state_.running_mean, static_cast<std::size_t>(2 * shape_.channels)};

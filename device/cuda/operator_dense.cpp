@@ -22,6 +22,7 @@ class Dense : public Runnable {
         gradient_(op.g == nowhere ? build.at_or_null(op.dy) : build.at(op.g)) {}
 
   bool has(Pass pass) const override { return pass != Pass::backward_data || differentiable_; }
+  void accumulate(bool adds) override { adds_ = adds; }
 
  protected:
   void bias_and_relu_backward() {
@@ -29,16 +30,17 @@ class Dense : public Runnable {
     const Build& b = build_;
     const cudaStream_t stream = b.context.compute;
     if (bias_ < 0) return;
+    GradientSink sink = b.parameters.sink(bias_);
+    sink.adds = adds_;
     bias_backward(b.type, rows_, channels_, b.at(op_.dy), b.at_or_null(op_.dy2),
-                  op_.relu ? b.at(op_.y) : nullptr, b.at_or_null(op_.g), b.parameters.gradient(bias_),
-                  b.parameters.gradient_type(), b.reduction, stream);
+                  op_.relu ? b.at(op_.y) : nullptr, b.at_or_null(op_.g), sink, b.reduction, stream);
   }
 
   Build build_;
   Operator op_;
   const Layer& layer_;
   int weight_, bias_;
-  bool differentiable_;
+  bool differentiable_, adds_ = false;
   std::int64_t rows_, channels_;
   std::byte* gradient_;  // of the output before bias and ReLU
 };
@@ -92,13 +94,13 @@ class ConvolutionOperator : public Dense {
         break;
       case Pass::backward_weights:
         bias_and_relu_backward();
-        weights_pass_->run(b.context.cudnn);
-        if (!direct_) {
+        (direct_ && adds_ ? weights_aside_ : weights_pass_)->run(b.context.cudnn);
+        if (!direct_ || adds_) {
           const std::int64_t in = b.tensor(op_.inputs[0]).channels / layer_.window.groups;
           const std::int64_t stored = padded_ ? in_channels_ : in;
           const std::int64_t rows = b.model.parameters[static_cast<std::size_t>(weight_)].elements / in;
           convert_rows(rows, in, b.scratch, written_type_, stored, b.parameters.gradient(weight_),
-                       b.parameters.gradient_type(), in, stream);
+                       b.parameters.gradient_type(), in, stream, adds_);
         }
         break;
       case Pass::backward_data:
@@ -115,6 +117,7 @@ class ConvolutionOperator : public Dense {
   void bind(void* workspace) override {
     forward_->bind(workspace);
     weights_pass_->bind(workspace);
+    if (weights_aside_) weights_aside_->bind(workspace);
     if (data_) data_->bind(workspace);
   }
   int refresh_launches() const override { return padded_ ? 1 : 0; }
@@ -168,14 +171,19 @@ class ConvolutionOperator : public Dense {
     direct_ = !padded_ && wanted == b.type;
     if (direct_) tensors.result = b.parameters.gradient(weight_);
     written_type_ = b.type;
-    weights_pass_ = plan(problem_, ConvolutionPass::backward_weights, tensors);
-    if (weights_pass_) return;
     ConvolutionProblem problem = problem_;
-    problem.weights_type = written_type_ = Scalar::f32;
-    direct_ = !padded_ && wanted == Scalar::f32;
-    tensors.result = direct_ ? b.parameters.gradient(weight_) : b.scratch;
     weights_pass_ = plan(problem, ConvolutionPass::backward_weights, tensors);
+    if (!weights_pass_) {
+      problem.weights_type = written_type_ = Scalar::f32;
+      direct_ = !padded_ && wanted == Scalar::f32;
+      tensors.result = direct_ ? b.parameters.gradient(weight_) : b.scratch;
+      weights_pass_ = plan(problem, ConvolutionPass::backward_weights, tensors);
+    }
     if (!weights_pass_) no_engine("backward_weights");
+    if (direct_) {  // the way by the scratch, when gradients accumulate
+      tensors.result = b.scratch;
+      weights_aside_ = plan(problem, ConvolutionPass::backward_weights, tensors);
+    }
   }
 
   std::int64_t in_channels_ = 0;
@@ -184,7 +192,7 @@ class ConvolutionOperator : public Dense {
   ConvolutionProblem problem_{};
   std::byte* weights_ = nullptr;
   DeviceMemory copy_;
-  std::unique_ptr<Convolution> forward_, data_, weights_pass_;
+  std::unique_ptr<Convolution> forward_, data_, weights_pass_, weights_aside_;
 };
 
 class LinearOperator : public Dense {
@@ -223,11 +231,11 @@ class LinearOperator : public Dense {
         break;
       case Pass::backward_weights:
         bias_and_relu_backward();
-        weights_pass_->run(b.context.cublas, workspace_, stream);
+        weights_pass_->run(b.context.cublas, workspace_, stream, direct_ && adds_);
         if (!direct_) {
           const std::int64_t elements = b.model.parameters[static_cast<std::size_t>(weight_)].elements;
           convert_rows(elements, 1, b.scratch, written_type_, 1, b.parameters.gradient(weight_),
-                       b.parameters.gradient_type(), 1, stream);
+                       b.parameters.gradient_type(), 1, stream, adds_);
         }
         break;
       case Pass::backward_data:

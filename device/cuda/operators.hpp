@@ -46,6 +46,8 @@ class Runnable {
   // After the weights changed by other means than the fused update: copies of them in another layout.
   virtual int refresh_launches() const { return 0; }
   virtual void refresh() {}
+  // Whether backward_weights adds to the gradients or sets them.
+  virtual void accumulate(bool) {}
   // Running statistics of a batch norm (mean, then variance), in one device array.
   virtual std::span<float> running_statistics() { return {}; }
 };

@@ -26,6 +26,7 @@ class Parameters {
   float* master(int parameter) const { return masters_.as<float>() + offset(parameter); }
   void* computed(int parameter) const;  // in the compute precision
   void* gradient(int parameter) const;
+  GradientSink sink(int parameter) const { return {gradient(parameter), gradient_type_}; }
   Scalar gradient_type() const { return gradient_type_; }
   Buffer gradients() const { return {gradients_.data(), gradients_.bytes()}; }
   Buffer masters() const { return {masters_.data(), masters_.bytes()}; }

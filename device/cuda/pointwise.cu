@@ -52,11 +52,12 @@ void pointwise(Scalar type, int64_t count, const void* a, const void* b, void* o
 }
 
 __global__ void convert_kernel(int64_t rows, int64_t channels, const void* from, Scalar from_type,
-                               int64_t from_channels, void* to, Scalar to_type, int64_t to_channels) {
+                               int64_t from_channels, void* to, Scalar to_type, int64_t to_channels,
+                               bool adds) {
   for (int64_t index = first_item(); index < rows * to_channels; index += item_step()) {
     const int64_t row = index / to_channels, channel = index % to_channels;
     const float value = channel < channels ? load_scalar(from, row * from_channels + channel, from_type) : 0;
-    store_scalar(to, index, to_type, value);
+    store_gradient({to, to_type, adds}, index, value);
   }
 }
 
@@ -131,9 +132,9 @@ void add(Scalar type, std::int64_t count, const void* a, const void* b, void* su
 
 void convert_rows(std::int64_t rows, std::int64_t channels, const void* from, Scalar from_type,
                   std::int64_t from_channels, void* to, Scalar to_type, std::int64_t to_channels,
-                  cudaStream_t stream) {
+                  cudaStream_t stream, bool adds) {
   const int64_t count = rows * channels;
-  if (from_channels == channels && to_channels == channels && count % 8 == 0) {
+  if (!adds && from_channels == channels && to_channels == channels && count % 8 == 0) {
     const auto launch = [&](auto* typed_from, auto* typed_to) {
       convert_vectors_kernel<<<blocks_for(count / 8), threads, 0, stream>>>(count / 8, typed_from, typed_to);
     };
@@ -147,7 +148,7 @@ void convert_rows(std::int64_t rows, std::int64_t channels, const void* from, Sc
     }
   }
   convert_kernel<<<blocks_for(rows * to_channels), threads, 0, stream>>>(
-      rows, channels, from, from_type, from_channels, to, to_type, to_channels);
+      rows, channels, from, from_type, from_channels, to, to_type, to_channels, adds);
   FORETRAIN_LAUNCHED();
 }
 

@@ -222,6 +222,7 @@ void CudaProgram::reset_running_statistics() {
     if (running.empty()) continue;
     FORETRAIN_CUDA(cudaMemcpy(running.data(), values.data(), running.size_bytes(), cudaMemcpyHostToDevice));
   }
+  FORETRAIN_CUDA(cudaDeviceSynchronize());  // a copy from pageable memory may return before it has arrived
 }
 
 void CudaProgram::issue(const WorkItem& item) {
@@ -241,6 +242,10 @@ void CudaProgram::update() {
   use_device(context_.device);
   parameters_->update(learning_rate_, gradient_scale_, context_.compute);
   if (refresh_launches_) refresh();
+}
+
+void CudaProgram::accumulate_gradients(bool adds) {
+  for (const auto& runnable : operators_) runnable->accumulate(adds);
 }
 
 void CudaProgram::set_input(std::span<const float> samples, std::span<const std::int32_t> labels) {
@@ -347,6 +352,7 @@ void CudaProgram::load_state(std::span<const std::byte> state) {
     FORETRAIN_CUDA(cudaMemcpy(running.data(), state.data(), running.size_bytes(), cudaMemcpyHostToDevice));
     state = state.subspan(running.size_bytes());
   }
+  FORETRAIN_CUDA(cudaDeviceSynchronize());
 }
 
 }  // namespace foretrain::device::cuda

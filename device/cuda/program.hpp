@@ -38,6 +38,8 @@ class CudaProgram : public Program {
   void weights_changed() override;
   std::int64_t gradient_offset(int parameter) const override { return parameters_->offset(parameter); }
 
+  void accumulate_gradients(bool adds) override;
+
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override;
   void synthesize_input(std::uint64_t seed) override;
 

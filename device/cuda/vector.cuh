@@ -130,6 +130,11 @@ __device__ inline void store_scalar(void* to, int64_t index, Scalar type, float 
     static_cast<__half*>(to)[index] = __float2half(value);
   }
 }
+__device__ inline float load_scalar(const void* from, int64_t index, Scalar type);
+__device__ inline void store_gradient(const GradientSink& to, int64_t index, float value) {
+  if (to.adds) value += load_scalar(to.data, index, to.type);
+  store_scalar(to.data, index, to.type, value);
+}
 __device__ inline float load_scalar(const void* from, int64_t index, Scalar type) {
   if (type == Scalar::f32) return static_cast<const float*>(from)[index];
   if (type == Scalar::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[index]);

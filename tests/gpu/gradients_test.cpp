@@ -290,6 +290,35 @@ TEST_CASE("gradients in bf16 and in fp16 buffers agree with the reference") {
     compare_gradients(model, options, 2e-2);
   }
 }
+TEST_CASE("gradients add up over micro-batches") {
+  for (const Case& c : cases()) {
+    if (c.model.name != "conv" && c.model.name != "linear" && c.model.name != "batch-norm-add-relu") continue;
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      CAPTURE(c.model.name);
+      const auto worker = open_backend("cuda").make_worker(0);
+      BuildOptions options = options_of(c.model, precision);
+      options.deterministic = true;
+      const auto program = worker->build(c.model, options);
+      prepare(*program, c.model, 8);
+      step(*program, false);
+      std::vector<std::vector<float>> once;
+      const int count = static_cast<int>(c.model.parameters.size());
+      for (int p = 0; p < count; ++p) once.push_back(program->read_gradient(p));
+      program->accumulate_gradients(true);
+      step(*program, false);
+      for (int p = 0; p < count; ++p) {
+        for (float& value : once[static_cast<std::size_t>(p)]) value *= 2;
+        CHECK(distance(program->read_gradient(p), once[static_cast<std::size_t>(p)]) < 1e-6);
+      }
+      program->accumulate_gradients(false);
+      step(*program, false);
+      for (int p = 0; p < count; ++p) {
+        for (float& value : once[static_cast<std::size_t>(p)]) value /= 2;
+        CHECK(distance(program->read_gradient(p), once[static_cast<std::size_t>(p)]) < 1e-6);
+      }
+    }
+  }
+}
 TEST_CASE("a deterministic program repeats its gradients bit for bit") {
   const Model model = test::tiny_cnn();
   BuildOptions options = options_of(model, Precision::bf16);
