@@ -1,63 +1,16 @@
-// From a Model to the operators that run: layers fused where one kernel does both, tensors named, and for
-// each tensor of activations or gradients a place in one arena that lives no longer than it is needed.
-//
-// Fusions, each where the tensor between has no other reader:
-//   batch_norm, relu            batch_norm, add, relu           batch_norm, add
-//   conv2d with bias, relu      linear with bias, relu
-//   add, batch_norm             the sum is made by the batch norm's first pass, if that is its first reader
-// flatten, the backward pass of add, and the backward pass of the loss (done with its forward pass) are no
-// work.
+// The plan of operators and of memory, which the simulator's memory estimate shares, under this backend's
+// names.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "sim/training/model.hpp"
+#include "sim/training/lowering.hpp"
 
 namespace foretrain::device::cuda {
 
-// A tensor of activations, channels-last.
-struct Tensor {
-  std::int64_t channels = 0, height = 1, width = 1;
-  bool differentiable = false;  // whether a gradient with respect to it is wanted
-  std::int64_t pixels() const { return height * width; }
-  std::int64_t elements() const { return channels * height * width; }  // a sample
-};
-
-constexpr std::int64_t nowhere = -1;
-
-// dst = a + b, places in the arena.
-struct GradientSum {
-  std::int64_t a, b, sum;
-};
-
-struct Operator {
-  LayerKind kind = LayerKind::input;
-  int layer = -1;
-  std::vector<int> inputs;  // tensors; of batch_norm: x
-  int output = -1;
-  int residual = -1;           // batch_norm: added before the ReLU
-  int sum_of[2] = {-1, -1};    // batch_norm: x is their sum, to be written
-  bool relu = false;           // after the operator
-  bool forward_fused = false;  // add: made by the batch norm that reads it
-
-  // Places in the arena, in bytes.
-  std::int64_t x = nowhere, y = nowhere, residual_at = nowhere, sum_at[2] = {nowhere, nowhere};
-  std::vector<std::int64_t> inputs_at;
-  std::int64_t memo = nowhere;  // mask of a fused ReLU after an addition, choice of a max_pool
-  // Backward: gradients of the output (one or two), their sum after the ReLU where it is written, a gradient
-  // of the input that is there already and to be added, and where the gradient of the input goes.
-  std::vector<GradientSum> sums;  // first, where more gradients meet than the operator reads
-  std::int64_t dy = nowhere, dy2 = nowhere, g = nowhere, existing = nowhere, dx = nowhere;
-};
-
-struct Lowered {
-  std::vector<Tensor> tensors;      // tensor 0 is the model's input, outside the arena
-  std::vector<Operator> operators;  // in forward order; backward runs them in reverse
-  std::int64_t arena_bytes = 0;
-};
-
-// element_bytes: of activations and their gradients. Error (unavailable) where a layer kind cannot run.
-Lowered lower(const Model& model, std::int64_t batch, int element_bytes);
+using foretrain::lowering::GradientSum;
+using foretrain::lowering::lower;
+using foretrain::lowering::Lowered;
+using foretrain::lowering::nowhere;
+using foretrain::lowering::Operator;
+using foretrain::lowering::Tensor;
 
 }  // namespace foretrain::device::cuda

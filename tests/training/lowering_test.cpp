@@ -1,4 +1,4 @@
-#include "device/cuda/lowering.hpp"
+#include "sim/training/lowering.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,13 +6,14 @@
 #include <map>
 #include <string>
 
-#include "device/cuda/arena.hpp"
 #include "sim/base/error.hpp"
+#include "sim/training/arena.hpp"
 #include "sim/training/model_builder.hpp"
+#include "sim/training/parameter_list.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
-using namespace foretrain::device::cuda;
+using namespace foretrain::lowering;
 
 namespace {
 
@@ -204,9 +205,19 @@ TEST_CASE("a ReLU whose input others read stands alone") {
   Walk(lowered, 2, 4).run();
 }
 
-TEST_CASE("what cannot run on a device says so") {
+TEST_CASE(
+    "a measured layer is planned as an operator that keeps its input; a list of parameters has no plan") {
   ModelBuilder b("odd", {4, 8, 8}, 3);
-  const int x = b.measured("mystery", b.input(), {.output = {8}, .parameters = {}, .times = {}});
-  b.softmax_cross_entropy("loss", b.linear("fc", x, 3, true));
-  CHECK_THROWS_WITH_AS(lower(b.finish(), 2, 4), doctest::Contains("mystery"), Error);
+  const int x = b.conv2d("conv", b.input(), 8, square_window(1), false);
+  const int y = b.measured("mystery", x, {.output = {8, 4}, .parameters = {}, .times = {}});
+  b.softmax_cross_entropy("loss", b.linear("fc", b.flatten("flat", y), 3, true));
+  const Model model = b.finish();
+  const Lowered lowered = lower(model, 2, 4);
+  const Operator& mystery = operator_of(lowered, model, "mystery");
+  CHECK(mystery.kind == LayerKind::measured);
+  CHECK(lowered.tensors[static_cast<std::size_t>(mystery.output)].elements() == 32);
+  // Its input is still there when the backward pass begins: the loss's gradient lies elsewhere.
+  CHECK(operator_of(lowered, model, "loss").dx != mystery.x);
+  CHECK_THROWS_WITH_AS(lower(list_of_parameters("list", 10), 2, 4), doctest::Contains("list of parameters"),
+                       Error);
 }
