@@ -21,6 +21,7 @@
 #include "execute/run_session.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/sha256.hpp"
+#include "sim/base/utc.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/scenario_reader.hpp"
 #include "sim/output/file_writer.hpp"

@@ -17,6 +17,7 @@
 #include "calibrate/statistics.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
+#include "sim/base/utc.hpp"
 
 namespace foretrain::calibrate {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <thread>
 
@@ -50,15 +49,6 @@ void add_host_facts(Machine& machine) {
       machine.environment.try_emplace(std::string(*entry, static_cast<std::size_t>(equals - *entry)),
                                       equals + 1);
   }
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 std::string network_of_link(const std::string& link) {

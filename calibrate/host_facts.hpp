@@ -10,9 +10,6 @@ namespace foretrain::calibrate {
 // Fills what the backend has left empty.
 void add_host_facts(Machine& machine);
 
-// As profiles write it: "2026-01-31T23:59:59Z".
-std::string utc_now();
-
 // "nvlink" for links that nvidia-smi calls NV..., "pcie" for others; "local" where devices have no link.
 std::string network_of_link(const std::string& link);
 

@@ -56,18 +56,6 @@ void sort_parts(const StepPlan& plan, const InContextTimes& times, const HostTim
 
 }  // namespace
 
-std::string optimizer_entry_name(const Optimizer& optimizer) {
-  switch (optimizer.kind) {
-    case OptimizerKind::sgd:
-      return optimizer.momentum > 0 ? "sgd-momentum" : "sgd";
-    case OptimizerKind::adam:
-      return "adam";
-    case OptimizerKind::adamw:
-      return "adamw";
-  }
-  return "";
-}
-
 device::BuildOptions build_options(const Model& model, std::int64_t batch, Precision precision,
                                    std::uint64_t seed) {
   device::BuildOptions options;

@@ -37,9 +37,6 @@ struct ModelRun {
 ModelRun measure_model(Session& session, device::Backend& backend, int device, const Model& model,
                        const ModelRunOptions& options);
 
-// "sgd", "sgd-momentum", "adam", "adamw": what an optimizer's entry is called in a profile.
-std::string optimizer_entry_name(const Optimizer& optimizer);
-
 // Options to build a model as calibration does: the model's optimizer with a learning rate so small that
 // random input cannot make weights overflow, for numbers that are not finite would change the device's power.
 device::BuildOptions build_options(const Model& model, std::int64_t batch, Precision precision,

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/quantile.hpp"
 #include "sim/training/profile.hpp"
 
 namespace foretrain::calibrate {
-
-// Quantile of ascending values, linear between neighbours (Hyndman and Fan, type 7). 0 for no values.
-double quantile(std::span<const double> ascending, double q);
 
 // Median of values in seconds with the 95 % bounds by order statistics (exact binomial; the extremes where
 // fewer than six values allow no 95 %) and the interquartile range.

@@ -33,11 +33,6 @@ std::string percent(double fraction) {
   return fmt::format("{:.2f} %", fraction * 100);
 }
 
-void member(JsonWriter& json, const char* name, const std::optional<double>& value) {
-  json.key(name);
-  value ? json.value(*value) : json.null();
-}
-
 std::string cell(const std::optional<double>& value) {
   return value ? shortest(*value) : "";
 }
@@ -106,13 +101,13 @@ void write_parts_json(const PartsValidation& validation, const TextSink& sink) {
     json.member("predicted_s", row.predicted);
     json.member("low_s", row.low);
     json.member("high_s", row.high);
-    member(json, "without_interference_s", row.without_interference);
+    json.member("without_interference_s", row.without_interference);
     json.member("error", row.error());
     json.member("hit", row.hit());
     json.member("limiting", row.limiting);
     json.member("extrapolated", row.extrapolated);
-    member(json, "measured_peak_bytes", row.measured_peak);
-    member(json, "predicted_peak_bytes", row.predicted_peak);
+    json.member("measured_peak_bytes", row.measured_peak);
+    json.member("predicted_peak_bytes", row.predicted_peak);
     json.end_object();
   }
   json.end_array();

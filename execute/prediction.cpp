@@ -1,9 +1,8 @@
 #include "execute/prediction.hpp"
 
-#include <ctime>
-
 #include "execute/distance.hpp"
 #include "sim/base/sha256.hpp"
+#include "sim/base/utc.hpp"
 #include "sim/output/json.hpp"
 #include "sim/training/predict.hpp"
 
@@ -26,15 +25,6 @@ PredictionBefore predict_before(const Scenario& scenario, const Machine& here, s
   prediction.distance = distance_of(scenario, here);
   prediction.peak_bytes = result.memory.peak;
   return prediction;
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
 }
 
 }  // namespace foretrain

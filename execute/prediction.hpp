@@ -13,7 +13,4 @@ namespace foretrain {
 // will run it. Throws Error (unavailable) where the profile lacks a part.
 PredictionBefore predict_before(const Scenario& scenario, const Machine& here, std::uint64_t seed = 1);
 
-// "2026-01-31T12:00:00Z"
-std::string utc_now();
-
 }  // namespace foretrain

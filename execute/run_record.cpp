@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "sim/base/quantile.hpp"
+
 namespace foretrain {
-namespace {
-
-double quantile(const std::vector<double>& ascending, double q) {
-  const double at = q * static_cast<double>(ascending.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, ascending.size() - 1);
-  return ascending[below] + (at - static_cast<double>(below)) * (ascending[above] - ascending[below]);
-}
-
-}  // namespace
 
 MeasuredStep measured_step(const RunRecord& record) {
   std::vector<double> steps;

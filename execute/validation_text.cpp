@@ -9,11 +9,6 @@
 namespace foretrain {
 namespace {
 
-void member(JsonWriter& json, const char* name, const std::optional<double>& value) {
-  json.key(name);
-  value ? json.value(*value) : json.null();
-}
-
 void member(JsonWriter& json, const char* name, const std::vector<std::string>& values) {
   json.key(name);
   json.begin_array();
@@ -35,14 +30,13 @@ void write_row(JsonWriter& json, const ValidationRow& row) {
   json.member("measured_p05_s", row.measured_p05);
   json.member("measured_p95_s", row.measured_p95);
   json.member("repeat_spread", row.repeat_spread);
-  member(json, "predicted_before_s", row.predicted_before);
-  member(json, "predicted_s", row.predicted);
-  member(json, "low_s", row.low);
-  member(json, "high_s", row.high);
-  member(json, "naive_s", row.naive);
-  member(json, "error", row.error);
-  json.key("hit");
-  row.hit ? json.value(*row.hit) : json.null();
+  json.member("predicted_before_s", row.predicted_before);
+  json.member("predicted_s", row.predicted);
+  json.member("low_s", row.low);
+  json.member("high_s", row.high);
+  json.member("naive_s", row.naive);
+  json.member("error", row.error);
+  json.member("hit", row.hit);
   member(json, "distance", row.distance);
   json.end_object();
 }
@@ -55,8 +49,8 @@ void write_summary(JsonWriter& json, const ErrorSummary& summary) {
   json.member("mean_error", summary.mean_error);
   json.member("coverage", summary.coverage);
   json.member("interval_width", summary.interval_width);
-  member(json, "naive_mean_abs_error", summary.naive_mean_abs_error);
-  member(json, "skill", summary.skill);
+  json.member("naive_mean_abs_error", summary.naive_mean_abs_error);
+  json.member("skill", summary.skill);
   json.end_object();
 }
 
@@ -161,8 +155,8 @@ void write_validation_json(const Validation& validation, const TextSink& sink) {
   json.end_object();
   json.key("memory");
   json.begin_object();
-  member(json, "mean_abs_error", validation.memory_mean_abs_error);
-  member(json, "max_abs_error", validation.memory_max_abs_error);
+  json.member("mean_abs_error", validation.memory_mean_abs_error);
+  json.member("max_abs_error", validation.memory_max_abs_error);
   json.end_object();
   json.end_object();
   sink("\n");

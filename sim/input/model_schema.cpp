@@ -9,22 +9,6 @@ namespace {
 constexpr Type expression = Type::text;
 constexpr Type one_or_two = Type::text | Type::list;
 
-KeySpec key(std::string name, Type type, std::string description, std::string default_value = {},
-            std::string example = {}) {
-  KeySpec made;
-  made.name = std::move(name);
-  made.type = type;
-  made.description = std::move(description);
-  made.default_value = std::move(default_value);
-  made.example = std::move(example);
-  return made;
-}
-
-KeySpec required(KeySpec made) {
-  made.required = true;
-  return made;
-}
-
 KeySpec bounded(KeySpec made, double at_least, double at_most = KeySpec::unlimited) {
   made.at_least = at_least;
   made.at_most = at_most;

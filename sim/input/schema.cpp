@@ -246,4 +246,20 @@ void check_map(const Value& map, const Schema& schema, Diagnostics& diagnostics)
   }
 }
 
+KeySpec key(std::string name, Type type, std::string description, std::string default_value,
+            std::string example) {
+  KeySpec made;
+  made.name = std::move(name);
+  made.type = type;
+  made.description = std::move(description);
+  made.default_value = std::move(default_value);
+  made.example = std::move(example);
+  return made;
+}
+
+KeySpec required(KeySpec made) {
+  made.required = true;
+  return made;
+}
+
 }  // namespace foretrain

@@ -70,6 +70,11 @@ struct KeySpec {
   std::string without_effect = {};
 };
 
+// For tables of many keys: a key of a type with its description, and one that must be there.
+KeySpec key(std::string name, Type type, std::string description, std::string default_value = {},
+            std::string example = {});
+KeySpec required(KeySpec made);
+
 struct Schema {
   std::string name = {};         // "scenario", "network"
   std::string description = {};  // one line

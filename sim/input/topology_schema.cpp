@@ -8,22 +8,6 @@ namespace {
 constexpr double most_nodes = 262'144, most_per_node = 1'024;
 constexpr double gigabit = 1e9 / 8;
 
-KeySpec key(std::string name, Type type, std::string description, std::string default_value = {},
-            std::string example = {}) {
-  KeySpec made;
-  made.name = std::move(name);
-  made.type = type;
-  made.description = std::move(description);
-  made.default_value = std::move(default_value);
-  made.example = std::move(example);
-  return made;
-}
-
-KeySpec required(KeySpec made) {
-  made.required = true;
-  return made;
-}
-
 KeySpec count(std::string name, std::string description, double at_most, std::string default_value = {}) {
   KeySpec made = key(std::move(name), Type::integer, std::move(description), std::move(default_value));
   made.at_least = 1;

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,10 @@ class JsonWriter {
   template <std::integral Integer>
   requires(!std::same_as<Integer, bool>) void value(Integer number) { raw(std::to_string(number)); }
   void null() { raw("null"); }
+  template <class T>
+  void value(const std::optional<T>& content) {
+    content ? value(*content) : null();
+  }
   // A token that is JSON already.
   void raw(std::string_view token);
 

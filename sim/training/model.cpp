@@ -109,4 +109,16 @@ std::string operator_key(const Model& model, const Layer& layer) {
   return key;
 }
 
+std::string optimizer_entry_name(const Optimizer& optimizer) {
+  switch (optimizer.kind) {
+    case OptimizerKind::sgd:
+      return optimizer.momentum > 0 ? "sgd-momentum" : "sgd";
+    case OptimizerKind::adam:
+      return "adam";
+    case OptimizerKind::adamw:
+      return "adamw";
+  }
+  return "";
+}
+
 }  // namespace foretrain

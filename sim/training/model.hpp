@@ -88,6 +88,9 @@ struct Optimizer {
   bool operator==(const Optimizer&) const = default;
 };
 
+// "sgd", "sgd-momentum", "adam", "adamw": what an optimizer's entry is called in a profile.
+std::string optimizer_entry_name(const Optimizer& optimizer);
+
 struct Model {
   std::string name;
   std::string title;            // a line for people

@@ -7,9 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "sim/base/error.hpp"
 #include "sim/training/memory.hpp"
-#include "sim/training/noise.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
 #include "sim/training/verdict.hpp"
@@ -17,25 +15,18 @@
 namespace foretrain {
 namespace {
 
-StepFactors at_quantile(const StepSimulation& simulation, double quantile) {
-  StepFactors factors;
-  factors.slowest_device = slowest_factor(simulation.device_noise(), simulation.workers(), quantile);
-  factors.slowest_host = slowest_factor(simulation.host_noise(), simulation.workers(), quantile);
-  return factors;
-}
-
 // Single steps: the step is a monotone function of the slowest rank's draw, so that quantiles map to
 // quantiles.
 void spread_of_steps(const StepSimulation& simulation, StepPrediction& step) {
-  step.p05 = simulation.run(at_quantile(simulation, 0.05)).seconds;
-  step.p95 = simulation.run(at_quantile(simulation, 0.95)).seconds;
+  step.p05 = simulation.run(simulation.at_quantile(0.05)).seconds;
+  step.p95 = simulation.run(simulation.at_quantile(0.95)).seconds;
   if (step.p05 == step.p95) {
     step.mean = step.p50;
     return;
   }
   constexpr std::array quantiles{0.1, 0.3, 0.5, 0.7, 0.9};
   double sum = 0;
-  for (double quantile : quantiles) sum += simulation.run(at_quantile(simulation, quantile)).seconds;
+  for (double quantile : quantiles) sum += simulation.run(simulation.at_quantile(quantile)).seconds;
   step.mean = sum / static_cast<double>(quantiles.size());
 }
 
@@ -72,7 +63,6 @@ void fill_links(const Scenario& scenario, const StepSimulation& simulation, doub
     for (const WireUse& wire : use.cost.wire) bytes[wire.link_class] += wire.bytes;
   }
   std::map<std::string, LinkUse> classes;
-  std::map<std::string, double> slowest;
   for (const Link& link : scenario.cluster.topology.links) {
     LinkUse& use = classes[link.link_class];
     use.name = link.link_class;
@@ -107,7 +97,7 @@ void fill_memory(const Scenario& scenario, Result& result) {
 
 Result predict(const Scenario& scenario, const PredictOptions& options) {
   const StepSimulation simulation(scenario);
-  const StepFactors median = at_quantile(simulation, 0.5);
+  const StepFactors median = simulation.at_quantile(0.5);
   const StepOutcome outcome = simulation.run(median);
   if (options.timeline != nullptr) {
     options.timeline->title = scenario.name;
@@ -154,7 +144,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
       communication.busy > 0 ? std::max(0.0, 1 - communication.exposed / communication.busy) : 0;
 
   fill_links(scenario, simulation, step.time, result);
-  result.limiting = limiting_of(scenario, simulation, median, outcome);
+  result.limiting = limiting_of(scenario, simulation, median, outcome, result.links);
   if (options.remedies) {
     result.remedies = remedies_of(scenario, step.time);
     result.break_even = break_even_of(scenario);

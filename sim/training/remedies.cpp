@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "sim/base/parse_units.hpp"
-#include "sim/training/noise.hpp"
 #include "sim/training/step_simulation.hpp"
 
 namespace foretrain {
@@ -17,16 +16,9 @@ bool has_network(const Scenario& scenario) {
                      [](const Link& link) { return link.kind == LinkKind::network; });
 }
 
-StepFactors median_factors(const StepSimulation& simulation) {
-  StepFactors factors;
-  factors.slowest_device = slowest_factor(simulation.device_noise(), simulation.workers(), 0.5);
-  factors.slowest_host = slowest_factor(simulation.host_noise(), simulation.workers(), 0.5);
-  return factors;
-}
-
 double exposed_share(const Scenario& scenario) {
   const StepSimulation simulation(scenario);
-  const StepOutcome outcome = simulation.run(median_factors(simulation));
+  const StepOutcome outcome = simulation.run(simulation.at_quantile(0.5));
   return outcome.use.breakdown.exposed_communication / outcome.seconds;
 }
 
@@ -86,7 +78,7 @@ Scenario with_first_node(const Scenario& scenario) {
 
 double median_step(const Scenario& scenario) {
   const StepSimulation simulation(scenario);
-  return simulation.run(median_factors(simulation)).seconds;
+  return simulation.run(simulation.at_quantile(0.5)).seconds;
 }
 
 std::vector<Remedy> remedies_of(const Scenario& scenario, double step, std::size_t most) {

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
-#include "sim/base/error.hpp"
 #include "sim/training/collective_start.hpp"
-#include "sim/training/interference.hpp"
+#include "sim/training/noise.hpp"
 
 namespace foretrain {
 namespace {
@@ -84,40 +82,47 @@ StepSimulation::StepSimulation(const Scenario& scenario)
   for (const RankProgram& program : graph_.programs) {
     for (const Operation& operation : program.operations) {
       if (operation.group < 0) continue;
-      CollectiveUse use;
-      use.name = operation.name;
-      use.kind = operation.kind;
-      use.bytes = operation.bytes;
       const auto key = std::make_pair(static_cast<int>(operation.kind), operation.bytes.count());
-      const auto known = use_of_.find(key);
-      if (known != use_of_.end()) {
-        if (&program != &graph_.programs.front()) continue;  // the same ones from another rank's side
-        use.cost = collectives_[known->second].cost;
+      const auto [known, is_new] = use_of_.try_emplace(key, collectives_.size());
+      if (!is_new && &program != &graph_.programs.front())
+        continue;  // the same ones from another rank's side
+      CollectiveUse use;
+      if (!is_new) {
+        use = collectives_[known->second];
       } else {
+        use.kind = operation.kind;
+        use.bytes = operation.bytes;
         use.cost = network.cost(operation.kind, operation.bytes, scenario.strategy.gradients,
                                 graph_.groups[static_cast<std::size_t>(operation.group)].ranks);
-        use_of_[key] = collectives_.size();
+        use.start = event_wait_;
         if (scenario.profile) {
-          const Interference beside = interference_of(*scenario.profile, model->name, scenario.precision,
-                                                      micro_batch, operation.bytes.count(), nodes);
-          interference_[operation.bytes.count()] = {beside.compute, beside.collective};
-          start_of_[key] = Time::seconds(collective_start(
+          use.beside = interference_of(*scenario.profile, model->name, scenario.precision, micro_batch,
+                                       operation.bytes.count(), nodes);
+          use.start = Time::seconds(collective_start(
               *scenario.profile, name_of(operation.kind), operation.bytes.count(), workers_, nodes,
               scenario.cluster.topology.network.bandwidth.bytes_per_second(), event_wait_.in_seconds()));
-          if (beside.origin == Origin::assumed && interference_.size() == 1) {
-            warnings_.push_back(
-                fmt::format("profile '{}' has no interference: kernels and collectives are taken to run "
-                            "side by side at no cost",
-                            scenario.profile->name));
-          }
         }
       }
+      use.name = operation.name;
       collectives_.push_back(std::move(use));
     }
   }
+  if (scenario.profile && !collectives_.empty() && collectives_.front().beside.origin == Origin::assumed) {
+    warnings_.push_back(fmt::format(
+        "profile '{}' has no interference: kernels and collectives are taken to run side by side at "
+        "no cost",
+        scenario.profile->name));
+  }
 }
 
-const CollectiveUse& StepSimulation::cost_of(const Operation& operation) const {
+StepFactors StepSimulation::at_quantile(double quantile) const {
+  StepFactors factors;
+  factors.slowest_device = slowest_factor(device_noise_, workers_, quantile);
+  factors.slowest_host = slowest_factor(host_noise_, workers_, quantile);
+  return factors;
+}
+
+const CollectiveUse& StepSimulation::use_of(const Operation& operation) const {
   return collectives_[use_of_.at({static_cast<int>(operation.kind), operation.bytes.count()})];
 }
 
@@ -149,14 +154,13 @@ StepOutcome StepSimulation::run(const StepFactors& factors) const {
   input.launch_latency = launch_latency_;
   input.queue_depth = queue_depth_;
   input.timer = [this, factors](const ProcessGroup&, const Operation& operation) {
+    const CollectiveUse& use = use_of(operation);
     CollectiveTiming timing;
-    timing.alone = cost_of(operation).cost.time * factors.communication;
-    const auto start = start_of_.find({static_cast<int>(operation.kind), operation.bytes.count()});
-    timing.start = (start == start_of_.end() ? event_wait_ : start->second) * factors.communication;
-    const auto found = interference_.find(operation.bytes.count());
-    if (factors.interference && found != interference_.end()) {
-      timing.compute_slowdown = found->second.first;
-      timing.collective_slowdown = found->second.second;
+    timing.alone = use.cost.time * factors.communication;
+    timing.start = use.start * factors.communication;
+    if (factors.interference) {
+      timing.compute_slowdown = use.beside.compute;
+      timing.collective_slowdown = use.beside.collective;
     }
     return timing;
   };
@@ -196,7 +200,7 @@ void StepSimulation::fill(Timeline& timeline, const StepOutcome& outcome) const 
       shown.start = slice.start - zero;
       shown.duration = slice.end - slice.start;
       if (operation.group >= 0) {
-        const CollectiveCost& cost = cost_of(operation).cost;
+        const CollectiveCost& cost = use_of(operation).cost;
         shown.arguments = {{"bytes", fmt::format("{}", operation.bytes.count())},
                            {"algorithm", cost.algorithm},
                            {"protocol", cost.protocol}};

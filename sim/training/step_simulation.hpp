@@ -10,6 +10,7 @@
 #include "sim/input/scenario.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/training/breakdown.hpp"
+#include "sim/training/interference.hpp"
 #include "sim/training/replay.hpp"
 #include "sim/training/strategies.hpp"
 
@@ -28,6 +29,8 @@ struct CollectiveUse {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes bytes;
   CollectiveCost cost;
+  Time start;           // on top of the cost, after a pause
+  Interference beside;  // kernels and the collective, while both run
 };
 
 struct StepOutcome {
@@ -52,25 +55,23 @@ class StepSimulation {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int workers() const { return workers_; }
   double launches() const;
-  // Noise of the profile: standard deviations of the logarithm of a step's device and host time.
-  double device_noise() const { return device_noise_; }
-  double host_noise() const { return host_noise_; }
+  // The factors of the step that all but a share `quantile` of steps exceed, by the noise of the profile;
+  // 0.5: median.
+  StepFactors at_quantile(double quantile) const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  const CollectiveUse& cost_of(const Operation& operation) const;
+  const CollectiveUse& use_of(const Operation& operation) const;
 
   StepTimes times_;
   std::vector<Bucket> buckets_;
   StepGraph graph_;
   std::vector<CollectiveUse> collectives_;
-  std::map<std::pair<int, std::int64_t>, std::size_t> use_of_;      // by kind and bytes
-  std::map<std::pair<int, std::int64_t>, Time> start_of_;           // by kind and bytes: after a pause
-  std::map<std::int64_t, std::pair<double, double>> interference_;  // by bytes: compute, collective
+  std::map<std::pair<int, std::int64_t>, std::size_t> use_of_;  // by kind and bytes, into collectives_
   int workers_ = 1;
   Time launch_latency_, event_wait_;
   int queue_depth_ = 1024;
-  double device_noise_ = 0, host_noise_ = 0;
+  double device_noise_ = 0, host_noise_ = 0;  // standard deviations of the logarithm of a step's time
   std::vector<std::string> warnings_;
 };
 

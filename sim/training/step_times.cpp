@@ -96,18 +96,6 @@ std::string what_profile_has(const Profile& profile) {
   return out.empty() ? "no model" : out;
 }
 
-std::string optimizer_name(const Optimizer& optimizer) {
-  switch (optimizer.kind) {
-    case OptimizerKind::sgd:
-      return optimizer.momentum > 0 ? "sgd-momentum" : "sgd";
-    case OptimizerKind::adam:
-      return "adam";
-    case OptimizerKind::adamw:
-      return "adamw";
-  }
-  return "";
-}
-
 StepItem measured_item(const Layer& layer, Pass pass, std::int64_t batch) {
   StepItem item;
   const MeasuredTimes& times = *layer.measured;
@@ -124,7 +112,7 @@ StepItem measured_item(const Layer& layer, Pass pass, std::int64_t batch) {
 
 void add_optimizer(StepTimes& out, const Model& model, const Profile& profile, Precision precision,
                    const Optimizer& optimizer) {
-  const std::string wanted = optimizer_name(optimizer);
+  const std::string wanted = optimizer_entry_name(optimizer);
   const OptimizerEntry* best = nullptr;
   for (const OptimizerEntry& entry : profile.optimizers) {
     if (entry.kind != wanted) continue;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "sim/base/parse_units.hpp"
 
@@ -11,22 +10,14 @@ namespace foretrain {
 namespace {
 
 // The class of links that is longest on the wire.
-std::string busiest_class(const Scenario& scenario, const StepSimulation& simulation) {
-  std::map<std::string, double> seconds;
-  for (const CollectiveUse& use : simulation.collectives()) {
-    for (const WireUse& wire : use.cost.wire) seconds[wire.link_class] += wire.bytes;
-  }
-  for (auto& [name, value] : seconds) {
-    double slowest = 0;
-    for (const Link& link : scenario.cluster.topology.links) {
-      const double rate = link.rate.bytes_per_second() * link.efficiency;
-      if (link.link_class == name && (slowest == 0 || rate < slowest)) slowest = rate;
-    }
-    value = slowest > 0 ? value / slowest : 0;
-  }
-  const auto longest = std::max_element(seconds.begin(), seconds.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  return longest == seconds.end() ? "" : longest->first;
+std::string busiest_class(std::span<const LinkUse> links) {
+  auto seconds = [](const LinkUse& link) {
+    return link.bandwidth > 0 ? link.bytes_per_step / link.bandwidth : 0;
+  };
+  const auto longest = std::max_element(links.begin(), links.end(), [&](const LinkUse& a, const LinkUse& b) {
+    return seconds(a) < seconds(b);
+  });
+  return longest == links.end() ? "" : longest->name;
 }
 
 std::string network_text(const Scenario& scenario, const StepSimulation& simulation,
@@ -40,8 +31,7 @@ std::string network_text(const Scenario& scenario, const StepSimulation& simulat
           : std::string("the links between the GPUs of the node");
   return fmt::format(
       "The network is the limit: {} of gradients a step over {} keep the GPUs waiting for {} of {} ({:.0f} "
-      "%). "
-      "With no communication at all a step would take {:.0f} % less.",
+      "%). With no communication at all a step would take {:.0f} % less.",
       format_bytes(payload), where, format_time(outcome.use.breakdown.exposed_communication),
       format_time(outcome.seconds), 100 * outcome.use.breakdown.exposed_communication / outcome.seconds,
       100 * gain);
@@ -50,7 +40,7 @@ std::string network_text(const Scenario& scenario, const StepSimulation& simulat
 }  // namespace
 
 Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation, const StepFactors& factors,
-                     const StepOutcome& outcome) {
+                     const StepOutcome& outcome, std::span<const LinkUse> links) {
   auto gain_of = [&](auto change) {
     StepFactors changed = factors;
     change(changed);
@@ -71,27 +61,24 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
     out.kind = "gpu";
     out.text = fmt::format(
         "The GPU is the limit: kernels run for {:.0f} % of the step. Faster kernels or fewer operations "
-        "would shorten "
-        "it; a faster network or host would gain {:.1f} % at most.",
+        "would shorten it; a faster network or host would gain {:.1f} % at most.",
         100 * outcome.use.computing / outcome.seconds, 100 * most);
   } else if (most == network) {
     out.kind = "network";
-    out.link = busiest_class(scenario, simulation);
+    out.link = busiest_class(links);
     out.text = network_text(scenario, simulation, outcome, network);
   } else if (most == host) {
     out.kind = "host";
     out.text = fmt::format(
         "The host is the limit: launching {:.0f} kernels a step takes longer than running them, and the GPU "
-        "idles for "
-        "{:.0f} % of the step. A larger batch costs no time until the kernels take longer than their "
-        "launches.",
+        "idles for {:.0f} % of the step. A larger batch costs no time until the kernels take longer than "
+        "their launches.",
         simulation.launches(), 100 * parts.host / outcome.seconds);
   } else {
     out.kind = "straggler";
     out.text = fmt::format(
         "The slowest of {} workers is the limit: if all were as fast as the typical one, a step would take "
-        "{:.0f} % "
-        "less.",
+        "{:.0f} % less.",
         simulation.workers(), 100 * straggler);
   }
   return out;

@@ -1,0 +1,16 @@
+#include "sim/base/quantile.hpp"
+
+#include <cstddef>
+
+namespace foretrain {
+
+double quantile(std::span<const double> ascending, double q) {
+  if (ascending.empty()) return 0;
+  const double position = q * static_cast<double>(ascending.size() - 1);
+  const std::size_t below = static_cast<std::size_t>(position);
+  if (below + 1 >= ascending.size()) return ascending.back();
+  const double part = position - static_cast<double>(below);
+  return ascending[below] + part * (ascending[below + 1] - ascending[below]);
+}
+
+}  // namespace foretrain
