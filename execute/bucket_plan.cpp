@@ -21,14 +21,14 @@ std::int64_t bytes_of(device::ElementType type) {
 }
 
 // For every parameter the item of the backward pass that completes its gradient.
-std::vector<std::size_t> completing_items(const Model& model, const device::Program& program) {
-  constexpr std::size_t none = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> completing(model.parameters.size(), none);
+std::vector<int> completing_items(const Model& model, const device::Program& program) {
+  constexpr int none = -1;
+  std::vector<int> completing(model.parameters.size(), none);
   const auto items = program.backward_items();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (items[i].pass != Pass::backward_weights) continue;
     for (int p : model.layers.at(static_cast<std::size_t>(items[i].layer)).parameters) {
-      completing.at(static_cast<std::size_t>(p)) = i;
+      completing.at(static_cast<std::size_t>(p)) = static_cast<int>(i);
     }
   }
   for (std::size_t p = 0; p < completing.size(); ++p) {
@@ -37,6 +37,10 @@ std::vector<std::size_t> completing_items(const Model& model, const device::Prog
                                                 model.parameters[p].name));
   }
   return completing;
+}
+
+bool communicates(const Strategy& strategy, int workers) {
+  return strategy.kind != StrategyKind::independent && workers > 1;
 }
 
 device::Buffer part(device::Buffer whole, std::int64_t first, std::int64_t last, std::int64_t width) {
@@ -61,17 +65,20 @@ device::ElementType element_of(Precision gradients) {
   return device::ElementType::fp32;
 }
 
+bool needs_item_end(const Strategy& strategy, int workers) {
+  return communicates(strategy, workers) && strategy.fusion.kind == FusionKind::horovod;
+}
+
 std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& strategy, int workers,
-                                        device::Program& program) {
+                                        device::Program& program, const std::vector<double>& item_end) {
   std::vector<PlannedBucket> plan;
-  if (strategy.kind == StrategyKind::independent || workers == 1) return plan;
-  const std::vector<std::size_t> completing = completing_items(model, program);
+  if (!communicates(strategy, workers)) return plan;
+  const GradientOrder order{completing_items(model, program), item_end};
   const std::int64_t width = bytes_of(element_of(strategy.gradients));
   const bool moves_weights = strategy.kind == StrategyKind::parameter_server;
   const int servers = std::clamp(strategy.servers, 1, workers);
-  std::size_t latest = 0;
   std::int64_t end_before = 0;
-  for (Bucket& bucket : ddp_buckets(model, strategy.first_bucket, strategy.bucket, strategy.gradients)) {
+  for (Bucket& bucket : fuse(model, strategy.fusion, strategy.gradients, order)) {
     PlannedBucket planned;
     std::int64_t first = program.gradient_offset(bucket.parameters.front()), last = first;
     for (int p : bucket.parameters) {
@@ -81,15 +88,15 @@ std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& stra
                     "parameters do not lie in reverse registration order: buckets are not contiguous");
       }
       last = offset + model.parameters[static_cast<std::size_t>(p)].elements;
-      latest = std::max(latest, completing[static_cast<std::size_t>(p)]);
     }
+    first += bucket.skipped;
+    last -= bucket.left;
     if (first < end_before) throw Error(ErrorKind::failure, "buckets overlap in the flat gradient buffer");
     end_before = last;
     planned.gradients = part(program.gradients(), first, last, width);
     if (moves_weights) {
       planned.weights = part(program.weights(), first, last, bytes_of(program.weight_type()));
     }
-    planned.ready = latest;
     planned.server = static_cast<int>(plan.size()) % servers;
     planned.bucket = std::move(bucket);
     plan.push_back(std::move(planned));

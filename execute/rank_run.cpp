@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "execute/batch_reader.hpp"
+#include "execute/item_times.hpp"
 #include "execute/rank_record_bytes.hpp"
 #include "execute/step_meter.hpp"
 
@@ -300,8 +301,22 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   record.rank = place.rank;
   worker.reset_peak();
   const auto program = build(scenario, options, worker);
-  Trainer trainer(worker, *program, communicator, *scenario.model, scenario.strategy, place.rank,
-                  place.world);
+  // Weights are alike on all ranks, data are not.
+  program->synthesize_input(options.seed + static_cast<std::uint64_t>(place.rank));
+
+  control.set_stage(place.local, "meeting before the first step");
+  Exchange exchange(worker, communicator);
+  record.node = find_node(scenario, place, exchange, record.host);
+  control.set_stage(place.local, "training");
+  const RankJob* job = options.job;
+  std::optional<TrainingState> initial;
+  if (job != nullptr && job->begins && job->start == nullptr) initial = take_state(worker, *program, 0);
+  std::vector<double> item_end;
+  if (needs_item_end(scenario.strategy, place.world)) {
+    item_end = measure_item_ends(worker, *program, exchange, [&control] { control.check(); });
+  }
+  Trainer trainer(worker, *program, communicator, *scenario.model, scenario.strategy, place.rank, place.world,
+                  item_end);
   for (const PlannedBucket& planned : trainer.buckets()) {
     BucketTiming timing;
     timing.bytes = planned.bucket.bytes.count();
@@ -310,17 +325,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     record.buckets.push_back(std::move(timing));
   }
   record.launches = trainer.launches();
-  // Weights are alike on all ranks, data are not.
-  program->synthesize_input(options.seed + static_cast<std::uint64_t>(place.rank));
-
-  control.set_stage(place.local, "meeting before the first step");
-  Exchange exchange(worker, communicator);
-  record.node = find_node(scenario, place, exchange, record.host);
-  control.set_stage(place.local, "training");
   RankRun run(scenario, options, place, worker, *program, trainer, control, record);
-  const RankJob* job = options.job;
-  std::optional<TrainingState> initial;
-  if (job != nullptr && job->begins && job->start == nullptr) initial = take_state(worker, *program, 0);
   bool whole = true;
   if (job == nullptr || job->begins) whole = warm_up(options, *program, run, record);
   if (!whole) return {};

@@ -7,14 +7,15 @@ namespace foretrain {
 using device::StreamKind;
 
 Trainer::Trainer(device::Worker& worker, device::Program& program, device::Communicator* communicator,
-                 const Model& model, const Strategy& strategy, int rank, int workers)
+                 const Model& model, const Strategy& strategy, int rank, int workers,
+                 const std::vector<double>& item_end)
     : worker_(worker),
       program_(program),
       communicator_(communicator),
       strategy_(strategy),
       rank_(rank),
       workers_(workers),
-      buckets_(plan_buckets(model, strategy, workers, program)) {
+      buckets_(plan_buckets(model, strategy, workers, program, item_end)) {
   if (!buckets_.empty() && communicator_ == nullptr) {
     throw Error(ErrorKind::failure, "workers that exchange gradients need a communicator");
   }
@@ -68,7 +69,8 @@ void Trainer::issue_backward(const StepMarks& marks, bool communicates) {
   std::size_t next = communicates ? 0 : buckets_.size();
   for (std::size_t i = 0; i < items.size(); ++i) {
     program_.issue(items[i]);
-    for (; next < buckets_.size() && buckets_[next].ready == i; ++next) issue_bucket(next, marks);
+    for (; next < buckets_.size() && buckets_[next].bucket.ready == static_cast<int>(i); ++next)
+      issue_bucket(next, marks);
   }
   if (communicates && marks.phases) worker_.record(marks.backward_end, StreamKind::compute);
 }

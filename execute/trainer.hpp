@@ -27,9 +27,10 @@ struct StepMarks {
 
 class Trainer {
  public:
-  // The communicator may be null for one worker and for independent workers.
+  // The communicator may be null for one worker and for independent workers. `item_end`: see plan_buckets.
   Trainer(device::Worker& worker, device::Program& program, device::Communicator* communicator,
-          const Model& model, const Strategy& strategy, int rank, int workers);
+          const Model& model, const Strategy& strategy, int rank, int workers,
+          const std::vector<double>& item_end = {});
 
   // next_input(micro_batch) is called before each forward pass; may be empty.
   void issue_step(const StepMarks& marks, const std::function<void(int)>& next_input = {});

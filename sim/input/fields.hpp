@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,5 +45,14 @@ class Fields {
   const Value* map_;
   const Schema& schema_;
 };
+
+// The value of an enum whose name_of() is the word; the first where there is none.
+template <typename Enum>
+Enum word_of(const std::optional<std::string>& word, std::initializer_list<Enum> all) {
+  for (const Enum candidate : all) {
+    if (word == name_of(candidate)) return candidate;
+  }
+  return *all.begin();
+}
 
 }  // namespace foretrain

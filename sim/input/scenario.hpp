@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
 #include "sim/network/topology.hpp"
+#include "sim/training/buckets.hpp"
 #include "sim/training/model.hpp"
 #include "sim/training/profile.hpp"
 
@@ -22,8 +23,7 @@ const char* name_of(StrategyKind kind);
 
 struct Strategy {
   StrategyKind kind = StrategyKind::ddp;
-  Bytes bucket = Bytes(25 << 20);
-  Bytes first_bucket = Bytes(1 << 20);
+  Fusion fusion;
   Precision gradients = Precision::fp32;
   int servers = 1;       // parameter_server: ranks among which the buckets are dealt out
   int accumulation = 1;  // micro-batches of a step

@@ -13,35 +13,37 @@
 #include "sim/input/resolved_inputs.hpp"
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
+#include "sim/input/strategy_reader.hpp"
+#include "sim/input/strategy_schema.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "sim/input/topology_schema.hpp"
 
 namespace foretrain {
 namespace {
 
-template <typename Enum>
-Enum word_of(const std::optional<std::string>& word, std::initializer_list<Enum> all) {
-  for (const Enum candidate : all) {
-    if (word == name_of(candidate)) return candidate;
+Value* member_of(Value& map, std::string_view key) {
+  for (Member& member : map.members) {
+    if (member.key == key) return &member.value;
   }
-  return *all.begin();
+  return nullptr;
 }
 
 // "strategy.kind" and "strategy.data.kind" name the same key, in whichever form the file has it; of the two
-// keys of `batch` one takes the other's place.
-std::string normal_path(Value& root, const std::string& path) {
+// keys of `batch` one takes the other's place, and so do keys of one fusion those of another.
+std::string normal_path(Value& root, const std::string& path, const std::string& value) {
   static const std::string strategy = "strategy.", data = "strategy.data.";
-  const Value* map = root.find("strategy");
-  const bool is_long = map != nullptr && map->find("data") != nullptr;
-  if (path.starts_with(data) && !is_long && map != nullptr) return strategy + path.substr(data.size());
-  if (path.starts_with(strategy) && !path.starts_with(data) && is_long && path != "strategy.data") {
-    return data + path.substr(strategy.size());
+  if (path.starts_with(strategy) && path != "strategy.data") {
+    Value* map = member_of(root, "strategy");
+    Value* long_form = map == nullptr ? nullptr : member_of(*map, "data");
+    const std::string key = path.substr((path.starts_with(data) ? data : strategy).size());
+    if (map == nullptr) return path;
+    make_room(long_form != nullptr ? *long_form : *map, key, value);
+    return (long_form != nullptr ? data : strategy) + key;
   }
   for (const auto& [own, other] : {std::pair("batch.per_worker", "global"), {"batch.global", "per_worker"}}) {
     if (path != own) continue;
-    for (Member& member : root.members) {
-      if (member.key != "batch") continue;
-      std::erase_if(member.value.members, [&](const Member& each) { return each.key == other; });
+    if (Value* batch = member_of(root, "batch")) {
+      std::erase_if(batch->members, [&](const Member& each) { return each.key == other; });
     }
   }
   return path;
@@ -54,7 +56,8 @@ void apply_overrides(Value& root, const std::vector<std::string>& overrides, Dia
       diagnostics.error({"--set " + text}, "takes PATH=VALUE, as in --set cluster.nodes=4");
       continue;
     }
-    set_value(root, normal_path(root, text.substr(0, equals)), text.substr(equals + 1), diagnostics);
+    const std::string value = text.substr(equals + 1);
+    set_value(root, normal_path(root, text.substr(0, equals), value), value, diagnostics);
   }
 }
 
@@ -129,26 +132,8 @@ class Reader {
     } else if (data_ != nullptr) {
       check_map(*data_, data_parallel_schema(), diagnostics_);
     }
-    const Fields data(data_, data_parallel_schema());
-    scenario_.strategy.kind = word_of(
-        data.text("kind"), {StrategyKind::ddp, StrategyKind::parameter_server, StrategyKind::independent});
-    scenario_.strategy.bucket = data.bytes("bucket").value_or(scenario_.strategy.bucket);
-    scenario_.strategy.first_bucket = data.bytes("first_bucket").value_or(scenario_.strategy.first_bucket);
-    scenario_.strategy.gradients =
-        word_of(data.text("gradients"), {Precision::fp32, Precision::bf16, Precision::fp16});
     const auto workers = static_cast<std::int64_t>(scenario_.cluster.topology.workers.size());
-    if (const auto servers = data.integer("servers"); servers && *servers >= 1 && workers > 0) {
-      if (*servers > workers) {
-        diagnostics_.error(data.where("servers"),
-                           fmt::format("servers: {} of {} workers cannot be", *servers, workers));
-      }
-      scenario_.strategy.servers = static_cast<int>(std::min(*servers, workers));
-    }
-    constexpr std::int64_t most_micro_batches = 1'000'000;
-    if (const auto micro = data.integer("accumulation"); micro && *micro >= 1) {
-      scenario_.strategy.accumulation = static_cast<int>(std::min(*micro, most_micro_batches));
-      accumulation_at_ = data.where("accumulation");
-    }
+    scenario_.strategy = foretrain::read_strategy(data_, workers, diagnostics_);
   }
 
   void read_optimizer() {
@@ -222,7 +207,7 @@ class Reader {
     const int micro = scenario_.strategy.accumulation;
     if (scenario_.batch_per_worker % micro != 0) {
       diagnostics_.error(
-          accumulation_at_,
+          Fields(data_, data_parallel_schema()).where("accumulation"),
           fmt::format("accumulation: a batch of {} per worker does not divide into {} micro-batches",
                       scenario_.batch_per_worker, micro));
     }
@@ -256,6 +241,11 @@ class Reader {
     const Fields execution = fields_.fields("execution");
     scenario_.execution.deterministic = execution.boolean("deterministic").value_or(false);
     scenario_.execution.cuda_graph = execution.boolean("cuda_graph").value_or(false);
+    if (scenario_.execution.deterministic && scenario_.strategy.fusion.kind == FusionKind::horovod) {
+      diagnostics_.error(execution.where("deterministic"),
+                         "deterministic: Horovod's fusion goes by time, which no two runs share: choose "
+                         "another fusion, or leave one of the two out");
+    }
     for (const char* key : {"deterministic", "cuda_graph"}) {
       if (execution.boolean(key).value_or(false)) {
         diagnostics_.warning(execution.where(key),
@@ -297,7 +287,7 @@ class Reader {
     for (const KeySpec& key : scenario_schema().keys) {
       const Value* value = fields_.find(key.name);
       if (key.name == "strategy") {
-        foretrain::add_inputs("strategy.data", data_, data_parallel_schema(), inputs);
+        add_strategy_inputs(data_, scenario_.strategy, inputs);
       } else if (key.name == "cluster") {
         add_cluster(value);
       } else if (key.name == "optimizer") {
@@ -332,7 +322,6 @@ class Reader {
   const Value& root_;
   const Fields fields_;
   const Catalog& catalog_;
-  SourceLocation accumulation_at_;
   Diagnostics& diagnostics_;
   const Value* data_ = nullptr;  // the map of data parallelism, in either form
   Scenario scenario_;

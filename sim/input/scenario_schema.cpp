@@ -1,21 +1,13 @@
 #include "sim/input/scenario_schema.hpp"
 
 #include "sim/input/model_schema.hpp"
+#include "sim/input/strategy_schema.hpp"
 
 namespace foretrain {
 namespace {
 
 const std::string not_yet = "is not simulated yet: leave it out";
 const std::string no_effect = "has no effect on the prediction yet";
-
-// Kinds of parallelism that we know and do not model, with what comes nearest.
-const std::vector<NotModelled>& other_parallelism() {
-  static const std::vector<NotModelled> all{
-      {"fsdp", "ddp"},     {"zero", "ddp"},   {"tensor", "ddp"},
-      {"pipeline", "ddp"}, {"expert", "ddp"}, {"context", "ddp"},
-  };
-  return all;
-}
 
 const Schema& dataset_schema() {
   static const Schema schema{.name = "dataset",
@@ -162,62 +154,6 @@ const Schema& step_profile_schema() {
                 .description = "part of a step that is the backward pass; 2/3 is assumed",
                 .above = 0,
                 .at_most = 0.99}}};
-  return schema;
-}
-
-const Schema& data_parallel_schema() {
-  static const Schema schema{
-      .name = "strategy",
-      .description = "data parallelism: each worker has the whole model and a part of the batch",
-      .keys =
-          {{.name = "kind",
-            .type = Type::text,
-            .description = "how gradients are combined: all-reduce in buckets, over servers, or not at all",
-            .default_value = "ddp",
-            .allowed = {"ddp", "parameter_server", "independent"},
-            .not_modelled = other_parallelism()},
-           {.name = "bucket",
-            .type = Type::bytes,
-            .description = "a bucket of gradients closes when it has this size",
-            .default_value = "25 MiB",
-            .above = 0,
-            .usual_low = 65536,
-            .usual_high = 1073741824},
-           {.name = "first_bucket",
-            .type = Type::bytes,
-            .description = "the same for the first bucket",
-            .default_value = "1 MiB",
-            .above = 0,
-            .usual_low = 1024,
-            .usual_high = 1073741824},
-           {.name = "gradients",
-            .type = Type::text,
-            .description = "precision in which gradients are combined",
-            .default_value = "fp32",
-            .allowed = {"fp32", "bf16", "fp16"}},
-           {.name = "servers",
-            .type = Type::integer,
-            .description = "of kind parameter_server: workers among which the buckets are dealt out (1 where "
-                           "it is not given)",
-            .at_least = 1},
-           {.name = "accumulation",
-            .type = Type::integer,
-            .description = "micro-batches that a worker's batch is split into, one after the other, before "
-                           "the update (1 where it is not given)",
-            .at_least = 1}},
-      .not_modelled = other_parallelism()};
-  return schema;
-}
-
-const Schema& strategy_schema() {
-  static const Schema schema{
-      .name = "strategy",
-      .description = "kinds of parallelism side by side; { kind: ddp } is short for { data: { kind: ddp } }",
-      .keys = {{.name = "data",
-                .type = Type::map,
-                .description = "data parallelism",
-                .keys = &data_parallel_schema()}},
-      .not_modelled = other_parallelism()};
   return schema;
 }
 

@@ -7,9 +7,7 @@ namespace foretrain {
 
 const Schema& scenario_schema();
 const Schema& batch_schema();
-const Schema& step_profile_schema();   // under `profile:`: a step-time profile
-const Schema& strategy_schema();       // `strategy: { data: { ... } }`
-const Schema& data_parallel_schema();  // under `strategy.data`, or in its place
+const Schema& step_profile_schema();  // under `profile:`: a step-time profile
 const Schema& job_schema();
 const Schema& schedule_rule_schema();   // `schedule:` as a map
 const Schema& schedule_phase_schema();  // an item of `schedule:` as a list

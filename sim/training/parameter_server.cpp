@@ -22,7 +22,7 @@ RankProgram program_of(const StrategyInput& input, bool is_server) {
   const int before_weights = last_on_compute(program);
   std::vector<int> weights;
   for (std::size_t bucket = 0; bucket < input.buckets.size(); ++bucket) {
-    std::int64_t elements = 0;
+    std::int64_t elements = -input.buckets[bucket].skipped - input.buckets[bucket].left;
     for (int parameter : input.buckets[bucket].parameters) {
       elements += input.times->parameter_elements.at(static_cast<std::size_t>(parameter));
     }

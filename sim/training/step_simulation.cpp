@@ -33,6 +33,15 @@ double noise_of(const Profile& profile, const char* what) {
   return sigma;
 }
 
+// By the device's times: what else delays the pass moves all of it.
+GradientOrder gradient_order(const StepTimes& times) {
+  GradientOrder order;
+  order.completing = times.gradient_ready;
+  double end = 0;
+  for (const StepItem& item : times.backward) order.item_end.push_back(end += item.device);
+  return order;
+}
+
 }  // namespace
 
 StepSimulation::StepSimulation(const Scenario& scenario)
@@ -71,8 +80,7 @@ StepSimulation::StepSimulation(const Scenario& scenario)
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;
   if (scenario.strategy.kind != StrategyKind::independent) {
-    buckets_ = ddp_buckets(*model, scenario.strategy.first_bucket, scenario.strategy.bucket,
-                           scenario.strategy.gradients);
+    buckets_ = fuse(*model, scenario.strategy.fusion, scenario.strategy.gradients, gradient_order(times_));
     strategy.buckets = buckets_;
   }
   graph_ = build_step_graph(scenario.strategy.kind, strategy);

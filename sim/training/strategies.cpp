@@ -48,20 +48,6 @@ void append(const std::vector<StepItem>& items, RankProgram& program) {
   for (const StepItem& item : items) program.operations.push_back(kernel_of(item));
 }
 
-// The item of the backward pass after which a bucket is complete. Buckets are reduced in their order: one
-// that is complete early waits for those before it.
-std::vector<int> bucket_ready(const StrategyInput& input) {
-  std::vector<int> ready;
-  int latest = 0;
-  for (const Bucket& bucket : input.buckets) {
-    for (int parameter : bucket.parameters) {
-      latest = std::max(latest, input.times->gradient_ready.at(static_cast<std::size_t>(parameter)));
-    }
-    ready.push_back(latest);
-  }
-  return ready;
-}
-
 }  // namespace
 
 ProcessGroup all_workers(int workers) {
@@ -97,12 +83,11 @@ RankProgram program_until_update(const StrategyInput& input, CollectiveKind kind
     append(times.backward, program);
   }
   append(times.forward, program);
-  const std::vector<int> ready = bucket_ready(input);
   std::size_t next = 0;
   for (std::size_t i = 0; i < times.backward.size(); ++i) {
     program.operations.push_back(kernel_of(times.backward[i]));
     const int last = static_cast<int>(program.operations.size()) - 1;
-    for (; next < ready.size() && ready[next] == static_cast<int>(i); ++next) {
+    for (; next < input.buckets.size() && input.buckets[next].ready == static_cast<int>(i); ++next) {
       collectives.push_back(static_cast<int>(program.operations.size()));
       program.operations.push_back(collective_of(input, kind, next, input.buckets[next].bytes,
                                                  static_cast<int>(next) % input.servers, {last}));

@@ -13,7 +13,7 @@ namespace foretrain {
 
 struct StrategyInput {
   const StepTimes* times = nullptr;
-  std::vector<Bucket> buckets;
+  std::vector<Bucket> buckets;  // each leaves after the item of the backward pass that it names
   int workers = 1;
   int servers = 1;              // parameter_server: bucket b is updated on rank b mod servers
   int accumulation = 1;         // forward and backward passes before the update, each of `times`

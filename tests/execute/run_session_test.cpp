@@ -44,8 +44,8 @@ TEST_CASE("a run measures every step on every rank, and phases on every k-th") {
   runner.options.rank.length = {10, 3};
   runner.options.rank.phase_every = 4;
   Scenario scenario = test::made_scenario(test::tiny_cnn(), StrategyKind::ddp, 2, 4);
-  scenario.strategy.first_bucket = Bytes(256);
-  scenario.strategy.bucket = Bytes(4096);
+  scenario.strategy.fusion.first_bucket = Bytes(256);
+  scenario.strategy.fusion.bucket = Bytes(4096);
   const RunRecord record = runner.run(scenario);
   CHECK(record.complete);
   CHECK(record.model == "tiny-cnn");
@@ -79,8 +79,8 @@ TEST_CASE("a run measures every step on every rank, and phases on every k-th") {
           rank.forward[i] + rank.backward[i] + rank.exposed_communication[i] + rank.optimizer[i];
       CHECK(phases == doctest::Approx(rank.step[4 * i]).epsilon(1e-9));
     }
-    const std::vector<Bucket> buckets = ddp_buckets(*scenario.model, scenario.strategy.first_bucket,
-                                                    scenario.strategy.bucket, Precision::fp32);
+    const std::vector<Bucket> buckets = ddp_buckets(*scenario.model, scenario.strategy.fusion.first_bucket,
+                                                    scenario.strategy.fusion.bucket, Precision::fp32);
     REQUIRE(rank.buckets.size() == buckets.size());
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       CHECK(rank.buckets[b].bytes == buckets[b].bytes.count());

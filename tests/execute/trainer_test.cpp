@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "device/reference/backend.hpp"
+#include "execute/item_times.hpp"
 #include "sim/base/random.hpp"
 #include "tests/support/models.hpp"
 
@@ -40,6 +41,7 @@ Batch part(const Model& model, const Batch& whole, std::int64_t from, std::int64
 struct Outcome {
   std::vector<std::vector<float>> gradients, weights;  // of rank 0, by parameter
   std::vector<std::uint64_t> checksums;                // by rank
+  std::size_t buckets = 0;                             // of rank 0
 };
 
 // Steps of `workers` ranks in threads, the batch dealt out among ranks and micro-batches in order.
@@ -58,7 +60,15 @@ Outcome train(const Model& model, Strategy strategy, int workers, const Batch& b
     build.optimizer = model.optimizer;
     const auto program = worker->build(model, build);
     const auto communicator = workers > 1 ? worker->join(id, rank, workers) : nullptr;
-    Trainer trainer(*worker, *program, communicator.get(), model, strategy, rank, workers);
+    std::vector<double> item_end;
+    if (needs_item_end(strategy, workers)) {
+      Exchange exchange(*worker, communicator.get());
+      const Batch mine = part(model, batch, rank * micro_size, micro_size);
+      program->set_input(mine.samples, mine.labels);
+      item_end = measure_item_ends(*worker, *program, exchange, [] {});
+    }
+    Trainer trainer(*worker, *program, communicator.get(), model, strategy, rank, workers, item_end);
+    if (rank == 0) outcome.buckets = trainer.buckets().size();
     const StepMarks marks = trainer.make_marks();
     for (int step = 0; step < steps; ++step) {
       trainer.issue_step(marks, [&](int micro) {
@@ -84,8 +94,8 @@ Outcome train(const Model& model, Strategy strategy, int workers, const Batch& b
 Strategy strategy_of(StrategyKind kind) {
   Strategy strategy;
   strategy.kind = kind;
-  strategy.first_bucket = Bytes(64);  // several buckets even of a tiny model
-  strategy.bucket = Bytes(256);
+  strategy.fusion.first_bucket = Bytes(64);  // several buckets even of a tiny model
+  strategy.fusion.bucket = Bytes(256);
   return strategy;
 }
 
@@ -129,6 +139,32 @@ TEST_CASE("a parameter server, one or several, trains as data parallel workers d
   }
 }
 
+TEST_CASE("whatever the fusion of gradients, the weights are the same") {
+  const Model model = test::tiny_cnn();
+  const Batch batch = made_batch(model, 8, 11);
+  Strategy strategy = strategy_of(StrategyKind::ddp);
+  const Outcome buckets = train(model, strategy, 2, batch, 3);
+  for (StrategyKind kind : {StrategyKind::ddp, StrategyKind::parameter_server}) {
+    strategy.kind = kind;
+    strategy.servers = 2;
+    for (FusionKind fusion : {FusionKind::horovod, FusionKind::packs, FusionKind::groups, FusionKind::none}) {
+      strategy.fusion = {};
+      strategy.fusion.kind = fusion;
+      strategy.fusion.cycle = Time::seconds(20e-6);
+      strategy.fusion.packs = 5;
+      strategy.fusion.max_bytes = Bytes(200);
+      const Outcome fused = train(model, strategy, 2, batch, 3);
+      CAPTURE(name_of(fusion));
+      // Of a parameter server a rank holds the sums that it is the server of.
+      if (kind == StrategyKind::ddp) CHECK(difference(fused.gradients, buckets.gradients) < 1e-12);
+      CHECK(difference(fused.weights, buckets.weights) < 1e-12);
+      CHECK(fused.checksums[0] == fused.checksums[1]);
+      if (fusion == FusionKind::packs) CHECK(fused.buckets == 5);
+      if (fusion == FusionKind::none) CHECK(fused.buckets == model.parameters.size());
+    }
+  }
+}
+
 TEST_CASE("micro-batches add up to the whole batch") {
   const Model model = test::tiny_mlp();
   const Batch batch = made_batch(model, 12, 9);
@@ -159,18 +195,18 @@ TEST_CASE("the executor's buckets are the simulator's, in order and contiguous")
   strategy.gradients = Precision::bf16;
   const std::vector<PlannedBucket> plan = plan_buckets(model, strategy, 2, *program);
   const std::vector<Bucket> expected =
-      ddp_buckets(model, strategy.first_bucket, strategy.bucket, strategy.gradients);
+      ddp_buckets(model, strategy.fusion.first_bucket, strategy.fusion.bucket, strategy.gradients);
   REQUIRE(plan.size() == expected.size());
   REQUIRE(plan.size() > 3);
   std::int64_t total = 0;
   for (std::size_t b = 0; b < plan.size(); ++b) {
     CHECK(plan[b].bucket.parameters == expected[b].parameters);
     CHECK(plan[b].gradients.bytes == expected[b].bytes.count());  // this backend leaves no gaps
-    if (b > 0) CHECK(plan[b].ready >= plan[b - 1].ready);
+    if (b > 0) CHECK(plan[b].bucket.ready >= plan[b - 1].bucket.ready);
     total += plan[b].gradients.bytes;
   }
   CHECK(total == program->gradients().bytes);
   // The last bucket waits for the first layer, whose weights come last in the backward pass.
-  CHECK(plan.back().ready == program->backward_items().size() - 1);
+  CHECK(plan.back().bucket.ready == std::ssize(program->backward_items()) - 1);
   CHECK(plan_buckets(model, strategy, 1, *program).empty());
 }

@@ -9,6 +9,7 @@
 #include "sim/input/model_schema.hpp"
 #include "sim/input/scenario_schema.hpp"
 #include "sim/input/schema.hpp"
+#include "sim/input/strategy_schema.hpp"
 #include "sim/input/topology_schema.hpp"
 
 using namespace foretrain;

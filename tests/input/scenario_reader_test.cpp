@@ -103,8 +103,8 @@ TEST_CASE("a scenario is read with all its keys") {
   CHECK(s.cluster.topology.workers.size() == 8);
   CHECK(s.cluster.topology.nodes == 2);
   CHECK(s.strategy.kind == StrategyKind::ddp);
-  CHECK(s.strategy.bucket == Bytes(26'214'400));
-  CHECK(s.strategy.first_bucket == Bytes(1'048'576));
+  CHECK(s.strategy.fusion.bucket == Bytes(26'214'400));
+  CHECK(s.strategy.fusion.first_bucket == Bytes(1'048'576));
   CHECK(s.strategy.gradients == Precision::fp32);
   CHECK(s.optimizer.momentum == 0.9);
   CHECK(s.dataset_samples == 1'281'167);
@@ -244,10 +244,42 @@ TEST_CASE("what is known and not simulated yet is never ignored in silence") {
 TEST_CASE("implausible values get a hint and are used as they stand") {
   const Read result = read(with("bucket: 25 MiB", "bucket: 25 KiB"));
   REQUIRE(result.scenario);
-  CHECK(result.scenario->strategy.bucket == Bytes(25'600));
+  CHECK(result.scenario->strategy.fusion.bucket == Bytes(25'600));
   CHECK(result.warnings ==
         "s.yaml:11:32: bucket: '25 KiB' is implausible (usual: 64 KiB to 1 GiB); did you mean '25 MiB'?\n");
   REQUIRE(result.scenario->warnings.size() == 1);
+}
+
+TEST_CASE("fusion of gradients: named, or told by its keys") {
+  const auto fusion = [](const std::string& keys, const std::vector<std::string>& overrides = {}) {
+    const Read result = read(with("bucket: 25 MiB", keys), overrides);
+    REQUIRE_MESSAGE(result.scenario, result.errors);
+    return result.scenario->strategy.fusion;
+  };
+  CHECK(fusion("servers: 1").kind == FusionKind::buckets);
+  CHECK(fusion("fusion: none").kind == FusionKind::none);
+  CHECK(fusion("fusion: horovod").threshold == Bytes(128 << 20));
+  CHECK(fusion("cycle: 5 ms").kind == FusionKind::horovod);
+  CHECK(fusion("cycle: 5 ms, threshold: 64 MiB").cycle == Time::seconds(5e-3));
+  CHECK(fusion("repack: 8").kind == FusionKind::packs);
+  CHECK(fusion("repack: 8").packs == 8);
+  CHECK(fusion("max_bytes: 10 KiB").max_group == 10);
+  CHECK(fusion("fusion: groups, max_group: 3").max_group == 3);
+  // --set takes the place of what belongs to another fusion.
+  CHECK(fusion("bucket: 25 MiB", {"strategy.repack=2"}).packs == 2);
+  CHECK(fusion("repack: 2", {"strategy.fusion=none"}).kind == FusionKind::none);
+  CHECK(fusion("fusion: none", {"strategy.data.bucket=1 MiB"}).bucket == Bytes(1 << 20));
+  CHECK(contains(
+      errors_with("bucket: 25 MiB", "bucket: 25 MiB, repack: 4"),
+      "s.yaml:11:48: repack: belongs to fusion packs, and stands beside 'bucket': give one of the two"));
+  CHECK(contains(errors_with("bucket: 25 MiB", "fusion: none, cycle: 1 ms"),
+                 "cycle: belongs to fusion horovod, and stands beside 'fusion: none'"));
+  CHECK(contains(errors_with("bucket: 25 MiB", "repack: 0"), "repack"));
+  CHECK(contains(errors_with("bucket: 25 MiB }", "cycle: 1 ms }\nexecution: { deterministic: true }"),
+                 "deterministic: Horovod's fusion goes by time"));
+  const Scenario packs = *read(with("bucket: 25 MiB", "repack: 8")).scenario;
+  CHECK(input_of(packs, "strategy.data.bucket") == nullptr);  // no default that nothing rests on
+  CHECK(input_of(packs, "strategy.data.repack") != nullptr);
 }
 
 TEST_CASE("servers and accumulation of data parallelism") {

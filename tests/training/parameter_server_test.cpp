@@ -30,7 +30,7 @@ StrategyInput made_input(const StepTimes& times, int workers) {
   StrategyInput input;
   input.times = &times;
   input.workers = workers;
-  input.buckets = {{{1}, Bytes(2000)}, {{0}, Bytes(4000)}};
+  input.buckets = {{{1}, Bytes(2000), 0}, {{0}, Bytes(4000), 1}};
   return input;
 }
 
