@@ -16,6 +16,7 @@
 #include "app/signals.hpp"
 #include "app/verb.hpp"
 #include "device/registry.hpp"
+#include "execute/network_interface.hpp"
 #include "execute/prediction.hpp"
 #include "execute/run_record_json.hpp"
 #include "execute/run_session.hpp"
@@ -37,6 +38,7 @@ struct Options {
   double time_limit = 30;
   double monitor = 100;  // milliseconds
   bool monitor_cost = false;
+  double soak = 0;
   std::uint64_t seed = 1;
 };
 
@@ -165,20 +167,13 @@ std::string summary_of(const RunRecord& record) {
   return text + "\n";
 }
 
-void warn_of_memory(const RunRecord& record) {
-  if (!record.prediction || record.machine.memory_bytes <= 0) return;
-  if (record.prediction->peak_bytes > record.machine.memory_bytes) {
-    warning(fmt::format("{}: the step needs about {:.1f} GB, the device has {:.1f} GB", record.scenario_name,
-                        record.prediction->peak_bytes / 1e9, record.machine.memory_bytes / 1e9));
-  }
-}
-
 void run_one(const Options& options, const Planned& planned, const Catalog& catalog, RunSession& session,
              device::Backend& backend) {
   const bool writes = session.is_first(*planned.scenario);
   RunRecord record = begin_record(options, planned, catalog, backend.machine());
   if (writes) {
-    warn_of_memory(record);
+    if (const std::string what = memory_warning(*planned.scenario, record.machine); !what.empty())
+      warning(record.scenario_name + ": " + what);
     // Before the first step: what was predicted stands on disk whatever happens.
     write_run_record(record, planned.target);
     if (record.prediction) {
@@ -191,6 +186,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   how.monitor = options.monitor * 1e-3;
   how.monitor_cost = options.monitor_cost;
   how.rank.length.warmup = options.warmup;
+  how.rank.length.soak = options.soak;
   if (options.steps > 0) how.rank.length.steps = options.steps;
   how.rank.phase_every = options.phase_every;
   how.rank.seed = options.seed;
@@ -220,6 +216,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   end_progress();
   if (!writes) return;
   write_run_record(record, planned.target);
+  for (const ClockRecord& clock : record.clocks) detail(record.scenario_name + ": " + clock_text(clock));
   for (const MonitorFinding& finding : record.findings) {
     detail(fmt::format("{}: {}{}{}: {}", record.scenario_name, finding.what,
                        finding.cause.empty() ? "" : " by ", finding.cause, finding.text));
@@ -246,7 +243,9 @@ int run(const Options& options) {
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
   RunSession session(backend, read_launch_environment(environment), environment);
   for (const Scenario& scenario : scenarios) {
-    session.local_workers(scenario);  // all mismatches before the first run
+    // All mismatches before the first run.
+    const LocalWorkers local = session.local_workers(scenario);
+    if (local.spans_processes) check_network_interface(environment, local.first_rank);
   }
   if (!is_record_name(options.out)) std::filesystem::create_directories(options.out);
   for (const Planned& planned : runs) {
@@ -273,6 +272,11 @@ Action prepare_run(CLI::App& command) {
   command.add_option("--warmup", options->warmup, "steps before those (default 10)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
+  command
+      .add_option("--soak", options->soak,
+                  "seconds of steps before the warm-up, for clocks and temperature of a long run (default 0)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 3600.0));
   command.add_option("--repeats", options->repeats, "runs of each scenario (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));

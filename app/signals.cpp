@@ -53,6 +53,7 @@ void install_signal_handlers() {
   handle(SIGTERM, on_interrupt);
   handle(SIGALRM, on_patience_over);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file larger than allowed: the write says so
 }
 
 const std::atomic<bool>& interrupt_requested() {

@@ -21,11 +21,6 @@ int bound_rank(int n) {
   return k;
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return quantile(values, 0.5);
-}
-
 }  // namespace
 
 Sample summarize(std::vector<double> values) {
@@ -62,10 +57,10 @@ bool StopRule::done(std::span<const double> values, double seconds_spent) const 
 }
 
 void append_log_deviations(std::span<const double> values, std::vector<double>& deviations) {
-  const double median = median_of({values.begin(), values.end()});
-  if (!(median > 0)) return;
+  const double middle = median({values.begin(), values.end()});
+  if (!(middle > 0)) return;
   for (const double value : values)
-    if (value > 0) deviations.push_back(std::log(value / median));
+    if (value > 0) deviations.push_back(std::log(value / middle));
 }
 
 NoiseEntry noise_of(const std::string& what, std::vector<double> log_deviations) {

@@ -86,7 +86,7 @@ std::int64_t write_checkpoint(const std::filesystem::path& path, const std::stri
     writer.write(part);
     bytes += part.size();
   }
-  writer.commit();
+  writer.commit(true);
   return static_cast<std::int64_t>(bytes);
 }
 

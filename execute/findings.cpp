@@ -5,17 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/quantile.hpp"
+
 namespace foretrain {
 namespace {
 
 constexpr double relative_limit = 0.2, robust_limit = 5;
 constexpr std::size_t fewest_steps = 8, fewest_samples = 20, most_findings = 100;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Steps as long as on their slowest rank.
 std::vector<double> slowest_steps(const RunRecord& record) {

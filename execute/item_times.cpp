@@ -44,10 +44,7 @@ std::vector<double> measure_item_ends(device::Worker& worker, device::Program& p
       seen[i].push_back(worker.seconds_between(begin, ends[i]));
   }
   std::vector<double> own;
-  for (std::vector<double>& values : seen) {
-    std::sort(values.begin(), values.end());
-    own.push_back(quantile(values, 0.5));
-  }
+  for (const std::vector<double>& values : seen) own.push_back(median(values));
   std::vector<double> slowest(own.size());
   for (const std::vector<std::byte>& bytes : exchange.all_gather(std::as_bytes(std::span(own)))) {
     std::vector<double> theirs(bytes.size() / sizeof(double));

@@ -1,8 +1,10 @@
 #include "execute/monitor.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "execute/process_usage.hpp"
+#include "sim/base/quantile.hpp"
 
 namespace foretrain {
 
@@ -61,7 +63,12 @@ void Monitor::sample() {
     const device::Clocks clocks = backend_.clocks(device);
     if (clocks.use >= 0) add("gpu_use", "fraction", device, clocks.use);
     if (clocks.memory_used >= 0) add("gpu_memory", "bytes", device, clocks.memory_used);
-    if (clocks.sm_hz > 0) add("gpu_clock", "Hz", device, clocks.sm_hz);
+    if (clocks.sm_hz <= 0) continue;
+    add("gpu_clock", "Hz", device, clocks.sm_hz);
+    add("gpu_clock_max", "Hz", device, clocks.sm_max_hz);
+    if (clocks.power_watts > 0) add("gpu_power", "W", device, clocks.power_watts);
+    if (clocks.temperature > 0) add("gpu_temperature", "C", device, clocks.temperature);
+    if (clocks.throttled) throttles_.push_back({now, device, clocks.throttle_reason});
   }
   const ProcessUsage usage = process_usage();
   const NetworkBytes network = network_bytes();
@@ -90,7 +97,50 @@ std::vector<MonitorSeries> Monitor::stop(double first_counted) {
   for (MonitorSeries& each : series_) {
     for (double& time : each.time) time -= first_counted;
   }
+  for (Throttle& each : throttles_) each.time -= first_counted;
   return std::move(series_);
+}
+
+std::vector<ClockRecord> clock_records(const std::vector<MonitorSeries>& series,
+                                       const std::vector<Monitor::Throttle>& throttles, double end) {
+  const auto counts = [end](double time) { return time >= 0 && time <= end; };
+  const auto counted = [&](const char* what, int device) {
+    std::vector<double> values;
+    for (const MonitorSeries& each : series) {
+      if (each.what != what || each.device != device) continue;
+      for (std::size_t i = 0; i < each.time.size(); ++i)
+        if (counts(each.time[i])) values.push_back(each.value[i]);
+    }
+    return values;
+  };
+  std::vector<ClockRecord> records;
+  for (const MonitorSeries& each : series) {
+    if (each.what != "gpu_clock") continue;
+    std::vector<double> clocks = counted("gpu_clock", each.device);
+    if (clocks.empty()) continue;
+    std::sort(clocks.begin(), clocks.end());
+    ClockRecord record;
+    record.node = each.node;
+    record.device = each.device;
+    record.samples = static_cast<int>(clocks.size());
+    record.sm_hz = quantile(clocks, 0.5);
+    record.sm_low_hz = quantile(clocks, 0.05);
+    record.sm_max_hz = median(counted("gpu_clock_max", each.device));
+    record.power_watts = median(counted("gpu_power", each.device));
+    record.temperature = median(counted("gpu_temperature", each.device));
+    for (const Monitor::Throttle& throttle : throttles) {
+      if (throttle.device != each.device || !counts(throttle.time)) continue;
+      record.throttled += 1.0 / record.samples;
+      std::istringstream reasons(throttle.reasons);
+      for (std::string reason; std::getline(reasons >> std::ws, reason, ',');) {
+        auto& known = record.throttle_reasons;
+        if (std::find(known.begin(), known.end(), reason) == known.end()) known.push_back(reason);
+      }
+    }
+    record.throttled = std::min(1.0, record.throttled);
+    records.push_back(std::move(record));
+  }
+  return records;
 }
 
 }  // namespace foretrain

@@ -26,6 +26,13 @@ class Monitor {
   void pause(bool paused) { paused_ = paused; }
   // Ends sampling. A series for everything that answered, times from the first counted step on.
   std::vector<MonitorSeries> stop(double first_counted);
+  // After stop(): why a device's clock was held back, at which times; "power cap, thermal" is two reasons.
+  struct Throttle {
+    double time = 0;
+    int device = 0;
+    std::string reasons;
+  };
+  const std::vector<Throttle>& throttles() const { return throttles_; }
 
  private:
   void sample();
@@ -37,6 +44,7 @@ class Monitor {
   int node_;
   std::chrono::steady_clock::time_point begin_;
   std::vector<MonitorSeries> series_;
+  std::vector<Throttle> throttles_;
   double cpu_before_ = 0, sent_before_ = 0, received_before_ = 0, time_before_ = -1;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -44,5 +52,10 @@ class Monitor {
   std::atomic<bool> paused_{false};
   std::thread thread_;
 };
+
+// Each device's clocks between the first counted step and `end` seconds after it. Empty where no clock was
+// told.
+std::vector<ClockRecord> clock_records(const std::vector<MonitorSeries>& series,
+                                       const std::vector<Monitor::Throttle>& throttles, double end);
 
 }  // namespace foretrain

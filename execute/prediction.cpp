@@ -1,9 +1,14 @@
 #include "execute/prediction.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "execute/distance.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/base/utc.hpp"
 #include "sim/output/json.hpp"
+#include "sim/training/memory.hpp"
 #include "sim/training/predict.hpp"
 
 namespace foretrain {
@@ -25,6 +30,26 @@ PredictionBefore predict_before(const Scenario& scenario, const Machine& here, s
   prediction.distance = distance_of(scenario, here);
   prediction.peak_bytes = result.memory.peak;
   return prediction;
+}
+
+std::string memory_warning(const Scenario& scenario, const Machine& here) {
+  if (!scenario.model || !scenario.model->is_graph()) return "";
+  Profile profile;
+  if (scenario.profile) profile.operators = scenario.profile->operators;  // for the workspace
+  profile.runs.resize(1);
+  profile.runs[0].machine = here;
+  const int parts = scenario.strategy.accumulation;
+  const std::int64_t batch = std::max<std::int64_t>(1, scenario.batch_per_worker / parts);
+  const Memory memory = estimate_memory(*scenario.model, batch, scenario.precision,
+                                        scenario.strategy.gradients, scenario.optimizer, &profile)
+                            .memory;
+  if (memory.fits) return "";
+  const std::int64_t most = parts * largest_batch(*scenario.model, scenario.precision,
+                                                  scenario.strategy.gradients, scenario.optimizer, profile);
+  return fmt::format(
+      "it will run out of memory: a step needs about {:.1f} GB, a device has {:.1f} GB{}", memory.peak / 1e9,
+      memory.capacity / 1e9,
+      most > 0 ? fmt::format("; the largest batch a worker that fits is about {}", most) : std::string());
 }
 
 }  // namespace foretrain

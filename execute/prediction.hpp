@@ -13,4 +13,8 @@ namespace foretrain {
 // will run it. Throws Error (unavailable) where the profile lacks a part.
 PredictionBefore predict_before(const Scenario& scenario, const Machine& here, std::uint64_t seed = 1);
 
+// Says that a step will not fit into the devices of `here`, and the largest batch that would; empty where it
+// fits, or where that is not known.
+std::string memory_warning(const Scenario& scenario, const Machine& here);
+
 }  // namespace foretrain

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
+#include <stdexcept>
 
 #include "execute/batch_reader.hpp"
 #include "execute/item_times.hpp"
 #include "execute/rank_record_bytes.hpp"
 #include "execute/step_meter.hpp"
+#include "sim/base/quantile.hpp"
+#include "sim/training/memory.hpp"
 
 namespace foretrain {
 namespace {
@@ -31,13 +35,6 @@ device::BuildOptions build_options(const Scenario& scenario, const RankOptions& 
   build.seed = options.seed;
   build.plan_candidates = options.plan_candidates;
   return build;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 class RankRun {
@@ -88,6 +85,7 @@ class RankRun {
     begin_counting();
     const bool whole = issue(steps);
     meter_.drain();
+    end_counting();
     return whole;
   }
 
@@ -131,6 +129,7 @@ class RankRun {
       meter_.restart();
     }
     meter_.drain();
+    end_counting();
     note("phase", begin, job.first_update);
     return whole;
   }
@@ -144,6 +143,10 @@ class RankRun {
       options_.timeline->first_counted = now();
       note("startup", 0, 0);
     }
+  }
+
+  void end_counting() {
+    if (keeps_time()) options_.timeline->last_counted = now();
   }
 
   bool keeps_time() const { return options_.timeline != nullptr && place_.local == 0; }
@@ -243,33 +246,80 @@ class RankRun {
 std::unique_ptr<device::Program> build(const Scenario& scenario, const RankOptions& options,
                                        device::Worker& worker) {
   const device::BuildOptions how = build_options(scenario, options);
+  const auto refuse = [&](const std::string& what) {
+    const Memory estimate = estimate_memory(*scenario.model, how.batch, how.precision,
+                                            scenario.strategy.gradients, how.optimizer, nullptr)
+                                .memory;
+    throw Error(ErrorKind::failure,
+                fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory "
+                            "(a step needs about {:.3g} GB): {}",
+                            scenario.model->name, scenario.batch_per_worker, estimate.peak / 1e9, what));
+  };
   try {
     return worker.build(*scenario.model, how);
   } catch (const Error& error) {
     const std::string what = error.what();
     if (what.find("out of memory") == std::string::npos) throw;
-    throw Error(
-        error.kind(),
-        fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory: {}",
-                    scenario.model->name, scenario.batch_per_worker, what));
+    refuse(what);
+  } catch (const std::bad_alloc&) {
+    refuse("the host is out of memory");
+  } catch (const std::length_error&) {
+    refuse("no container is that large");
   }
+  return nullptr;
+}
+
+// Steps until `seconds` are over, in blocks of which all ranks agree on the number; none of them is kept.
+// False where the run was stopped.
+bool soak(double seconds, Exchange& exchange, RankRun& run, RankRecord& record) {
+  constexpr int least_block = 4, most_block = 1000;
+  constexpr double block_seconds = 0.5;  // between two looks at the time
+  const std::size_t kept = record.warmup.size();
+  const auto begin = std::chrono::steady_clock::now();
+  int block = least_block;
+  for (double passed = 0; passed < seconds;) {
+    if (!run.warm_up(block)) return false;
+    run.drain();
+    const std::vector<double> steps(record.warmup.end() - block, record.warmup.end());
+    const double step = exchange.greatest(median(steps));
+    passed =
+        exchange.greatest(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const double next = std::min(block_seconds, seconds - passed) / std::max(step, 1e-9);
+    block = static_cast<int>(std::clamp<double>(next, least_block, most_block));
+    record.warmup.resize(kept);
+  }
+  return true;
 }
 
 // The first step alone, for the loss before training. False where the run was stopped.
-bool warm_up(const RankOptions& options, device::Program& program, RankRun& run, RankRecord& record) {
+bool warm_up(const RankOptions& options, device::Program& program, Exchange& exchange, RankRun& run,
+             RankRecord& record) {
   run.feed_from(0);
   if (!run.warm_up(1)) return false;
   run.drain();
   record.first_loss = program.loss();
+  if (!soak(options.length.soak, exchange, run, record)) return false;
   if (!run.warm_up(std::max(0, options.length.warmup - 1))) return false;
   run.drain();
   return true;
 }
 
+std::vector<std::string> gather_texts(Exchange& exchange, const std::string& own) {
+  std::vector<std::string> texts;
+  for (const std::vector<std::byte>& bytes : exchange.all_gather(std::as_bytes(std::span(own))))
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return texts;
+}
+
+void see_peers(const RankPlace& place, Exchange& exchange, RunControl& control) {
+  PeerProcesses peers(gather_texts(exchange, own_process()));
+  if (place.local == 0) control.set_peers(std::move(peers));
+}
+
 // Ranks that name the same host lie on one node; nodes are numbered in the order of their first rank.
 int find_node(const Scenario& scenario, const RankPlace& place, Exchange& exchange, const std::string& host) {
-  const auto hosts = exchange.all_gather(std::as_bytes(std::span(host)));
-  std::vector<std::vector<std::byte>> nodes;
+  const std::vector<std::string> hosts = gather_texts(exchange, host);
+  std::vector<std::string> nodes;
   int own = 0;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     auto found = std::find(nodes.begin(), nodes.end(), hosts[rank]);
@@ -297,15 +347,17 @@ int default_steps(double step_seconds) {
 std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& options, const RankPlace& place,
                                  device::Worker& worker, device::Communicator* communicator,
                                  RunControl& control, RankRecord& record) {
-  control.set_stage(place.local, "building the model", false);
+  control.set_stage(place.local, "meeting the other ranks");
   record.rank = place.rank;
+  Exchange exchange(worker, communicator);
+  see_peers(place, exchange, control);
+  control.set_stage(place.local, "building the model", false);
   worker.reset_peak();
   const auto program = build(scenario, options, worker);
   // Weights are alike on all ranks, data are not.
   program->synthesize_input(options.seed + static_cast<std::uint64_t>(place.rank));
 
   control.set_stage(place.local, "meeting before the first step");
-  Exchange exchange(worker, communicator);
   record.node = find_node(scenario, place, exchange, record.host);
   control.set_stage(place.local, "training");
   const RankJob* job = options.job;
@@ -327,7 +379,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   record.launches = trainer.launches();
   RankRun run(scenario, options, place, worker, *program, trainer, control, record);
   bool whole = true;
-  if (job == nullptr || job->begins) whole = warm_up(options, *program, run, record);
+  if (job == nullptr || job->begins) whole = warm_up(options, *program, exchange, run, record);
   if (!whole) return {};
   if (job == nullptr) {
     int steps = options.length.steps.value_or(0);

@@ -20,6 +20,9 @@ namespace foretrain {
 struct RunLength {
   std::optional<int> steps;  // none: 100, or 20 s of steps and at least 12, whichever ends first
   int warmup = 10;
+  // Seconds of steps before the warm-up, so that the devices reach the clocks and temperature of a long run;
+  // they leave no trace in a job's weights.
+  double soak = 0;
 };
 int default_steps(double step_seconds);
 
@@ -38,7 +41,7 @@ struct RankJob {
 struct RunTimeline {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<RunEvent> events;
-  double first_counted = -1;  // seconds since begin
+  double first_counted = -1, last_counted = -1;  // seconds since begin
   double monitor_cost = 0;
   std::vector<std::int64_t> late_batches;  // counted steps of that rank that waited for their input
   double now() const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace foretrain {
@@ -12,7 +13,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds watch_interval{10};
-constexpr double abort_limit = 10;  // seconds that ranks get to end after an abort
+constexpr double abort_limit = 10;      // seconds that ranks get to end after an abort
+constexpr double peer_interval = 0.25;  // seconds between two looks at the other processes
+// A rank that is done may end a moment before the others have noticed.
+constexpr double peer_patience = 1;
 
 double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -57,6 +61,16 @@ void RunControl::finished_step(int local) {
 void RunControl::set_communicator(int local, device::Communicator* communicator) {
   const std::scoped_lock lock(mutex_);
   at(local).communicator = communicator;
+}
+
+void RunControl::set_peers(PeerProcesses peers) {
+  const std::scoped_lock lock(mutex_);
+  peers_ = std::move(peers);
+}
+
+PeerProcesses RunControl::peers() const {
+  const std::scoped_lock lock(mutex_);
+  return peers_;
 }
 
 void RunControl::fail(int local, int rank, std::exception_ptr error) {
@@ -184,16 +198,46 @@ std::string stall_text(const RunControl& control, std::vector<int> stalled, int 
   for (int& rank : stalled) rank += first_rank;
   std::string text =
       fmt::format("{} did not come forward within {:g} s while {}", ranks_text(stalled), limit, stage);
-  if (local_ranks < world) {
-    std::vector<int> elsewhere;
-    for (int rank = 0; rank < world; ++rank) {
-      if (rank < first_rank || rank >= first_rank + local_ranks) elsewhere.push_back(rank);
-    }
-    text += fmt::format("; it may wait for {} in other processes, of which one may have died",
-                        ranks_text(elsewhere));
+  if (local_ranks == world) return text;
+  std::vector<int> elsewhere;
+  std::string known;
+  const PeerProcesses peers = control.peers();
+  for (int rank = 0; rank < world; ++rank) {
+    if (rank >= first_rank && rank < first_rank + local_ranks) continue;
+    elsewhere.push_back(rank);
+    const std::string state = peers.state_of(rank);
+    if (!state.empty()) known += fmt::format("{}rank {}: {}", known.empty() ? "" : ", ", rank, state);
   }
-  return text;
+  return text + fmt::format("; it may wait for {} in other processes, of which one may have died{}",
+                            ranks_text(elsewhere), known.empty() ? "" : " (" + known + ")");
 }
+
+// Tells of processes that have ended while this one still trains.
+class PeerWatch {
+ public:
+  explicit PeerWatch(const RunControl& control) : control_(control) {}
+
+  // The error, once they have been gone for a while; empty as long as there is none.
+  std::string ended() {
+    if (since(looked_) < peer_interval) return "";
+    looked_ = Clock::now();
+    const PeerProcesses peers = control_.peers();
+    const std::vector<int> gone = peers.gone();
+    if (gone.empty()) {
+      first_seen_.reset();
+      return "";
+    }
+    if (!first_seen_) first_seen_ = looked_;
+    if (since(*first_seen_) < peer_patience) return "";
+    return fmt::format("{} has gone while {}: {}", ranks_text(gone), control_.stage(0),
+                       peers.state_of(gone.front()));
+  }
+
+ private:
+  const RunControl& control_;
+  Clock::time_point looked_ = Clock::now();
+  std::optional<Clock::time_point> first_seen_;
+};
 
 }  // namespace
 
@@ -211,6 +255,7 @@ void run_watched(RunControl& control, int local_ranks, int first_rank, int world
     });
   }
   ProgressWatch watch(control, local_ranks);
+  PeerWatch peers(control);
   std::exception_ptr found;  // by the watchdog itself
   Clock::time_point asked_to_stop, aborted_at;
   bool is_asked = false, is_aborted = false;
@@ -234,6 +279,11 @@ void run_watched(RunControl& control, int local_ranks, int first_rank, int world
       if (since(aborted_at) > abort_limit && options.give_up) {
         options.give_up("ranks do not end after their communicators were aborted");
       }
+      continue;
+    }
+    if (const std::string ended = peers.ended(); !ended.empty()) {
+      found = std::make_exception_ptr(Error(ErrorKind::failure, ended));
+      abort();
       continue;
     }
     try {

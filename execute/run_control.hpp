@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "execute/peer_processes.hpp"
 
 namespace foretrain {
 
@@ -34,6 +35,7 @@ class RunControl {
   void progressed(int local);
   void finished_step(int local);
   void set_communicator(int local, device::Communicator* communicator);
+  void set_peers(PeerProcesses peers);  // of all ranks, once they have met
   void fail(int local, int rank, std::exception_ptr error);
   void ended(int local);
 
@@ -50,7 +52,8 @@ class RunControl {
   bool is_timed(int local) const;
   bool has_ended(int local) const;
   void check_communicators();  // throws what the library reports
-  void rethrow() const;        // the first failure, if there is one
+  PeerProcesses peers() const;
+  void rethrow() const;  // the first failure, if there is one
 
  private:
   struct Rank {
@@ -67,6 +70,7 @@ class RunControl {
   std::atomic<bool> aborted_{false}, stopping_{false};
   std::int64_t highest_issued_ = -1, last_step_ = std::numeric_limits<std::int64_t>::max();
   std::exception_ptr first_error_;
+  PeerProcesses peers_;
 };
 
 struct WatchdogOptions {
@@ -78,7 +82,8 @@ struct WatchdogOptions {
 };
 
 // Runs work(local) on a thread a local rank and watches them. Throws the first error, prefixed with its rank,
-// when all threads have ended; names the ranks that did not come forward where `limit` was passed.
+// when all threads have ended; names the ranks that did not come forward where `limit` was passed, and those
+// whose processes have ended, within two seconds where they can be seen.
 void run_watched(RunControl& control, int local_ranks, int first_rank, int world,
                  const std::function<void(int)>& work, const WatchdogOptions& options);
 

@@ -45,6 +45,17 @@ struct MonitorSeries {
   std::vector<double> time, value;
 };
 
+// A device's clocks while the counted steps ran, from samples; where the backend tells them.
+struct ClockRecord {
+  int node = 0, device = 0;
+  int samples = 0;
+  double sm_hz = 0, sm_low_hz = 0;            // median, 5th percentile
+  double sm_max_hz = 0;                       // what the device can
+  double power_watts = 0, temperature = 0;    // medians
+  double throttled = 0;                       // fraction of the samples
+  std::vector<std::string> throttle_reasons;  // any that was seen
+};
+
 struct MonitorFinding {
   double time = 0;
   std::string what;   // "spike", "dip", "leak"
@@ -97,8 +108,10 @@ struct RunRecord {
   std::string network;   // "nvlink", "ethernet 10 Gbit/s tcp"
   double line_rate = 0;  // bytes per second and direction, 0 within a node
   int warmup_steps = 0;
-  int phase_every = 1;         // phases and buckets are timed on every k-th counted step
-  std::string profile_digest;  // SHA-256 of the profile's file
+  double soak = 0;                 // seconds of steps under load before the warm-up
+  std::int64_t resumed_after = 0;  // updates of a job that an earlier run had done
+  int phase_every = 1;             // phases and buckets are timed on every k-th counted step
+  std::string profile_digest;      // SHA-256 of the profile's file
   std::vector<std::string> profile_names;
   std::optional<PredictionBefore> prediction;
   std::vector<ParameterRecord> parameters;      // registration order
@@ -107,6 +120,7 @@ struct RunRecord {
   std::vector<RankRecord> ranks;
   std::vector<RunEvent> events;
   std::vector<MonitorSeries> monitor;
+  std::vector<ClockRecord> clocks;
   double monitor_cost = 0;  // relative: steps with the monitor over steps without, less one
   std::vector<MonitorFinding> findings;
 };
@@ -117,5 +131,8 @@ struct MeasuredStep {
   int steps = 0;
 };
 MeasuredStep measured_step(const RunRecord& record);
+
+// "node 0 device 1: 1755 of 1980 MHz, 640 W, power cap in 64 % of 120 samples"
+std::string clock_text(const ClockRecord& clock);
 
 }  // namespace foretrain

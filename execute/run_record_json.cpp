@@ -81,6 +81,22 @@ void describe(Archive& a, MonitorSeries& s) {
 }
 
 template <typename Archive>
+void describe(Archive& a, ClockRecord& c) {
+  a.optional("node", c.node);
+  a.required("device", c.device);
+  a.required("samples", c.samples);
+  a.required("sm_hz", c.sm_hz);
+  a.optional("sm_low_hz", c.sm_low_hz);
+  a.optional("sm_max_hz", c.sm_max_hz);
+  a.optional("power_W", c.power_watts);
+  a.optional("temperature_C", c.temperature);
+  a.optional("throttled", c.throttled);
+  a.optional("throttle_reasons", c.throttle_reasons);
+  a.check(c.samples >= 0 && c.sm_hz >= 0, "has a negative count or clock");
+  a.check(c.throttled >= 0 && c.throttled <= 1, "has a fraction outside of 0 to 1");
+}
+
+template <typename Archive>
 void describe(Archive& a, MonitorFinding& f) {
   a.required("time_s", f.time);
   a.required("what", f.what);
@@ -146,6 +162,8 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("network", r.network);
   a.optional("line_rate_Bps", r.line_rate);
   a.optional("warmup_steps", r.warmup_steps);
+  a.optional("soak_s", r.soak);
+  a.optional("resumed_after", r.resumed_after);
   a.optional("phase_every", r.phase_every, 1);
   a.optional("profile_digest", r.profile_digest);
   a.optional("profile_names", r.profile_names);
@@ -157,10 +175,12 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("events", r.events);
   a.optional("monitor", r.monitor);
   a.optional("monitor_cost", r.monitor_cost);
+  a.optional("clocks", r.clocks);
   a.optional("findings", r.findings);
   a.check(r.batch_per_worker > 0 && r.workers > 0 && r.nodes > 0, "has a count below 1");
   a.check(r.line_rate >= 0, "has a negative line rate");
   a.check(r.phase_every > 0, "has phase_every below 1");
+  a.check(r.soak >= 0 && r.resumed_after >= 0, "has a negative soak_s or resumed_after");
 }
 
 std::string run_record_to_json(const RunRecord& record) {

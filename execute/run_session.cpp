@@ -197,6 +197,8 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   record.warmup_steps = options.rank.length.warmup;
   record.phase_every = options.rank.phase_every;
   record.complete = false;
+  record.resumed_after = 0;
+  record.soak = options.rank.length.soak;
   record.ranks.clear();
   RunTimeline timeline;
   RunOptions timed = options;
@@ -210,7 +212,11 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   const auto conclude = [&] {
     record.events = std::move(timeline.events);
     record.monitor_cost = timeline.monitor_cost;
-    if (monitor) record.monitor = monitor->stop(std::max(0.0, timeline.first_counted));
+    if (monitor) {
+      record.monitor = monitor->stop(std::max(0.0, timeline.first_counted));
+      const double end = timeline.last_counted < 0 ? timeline.now() : timeline.last_counted;
+      record.clocks = clock_records(record.monitor, monitor->throttles(), end - timeline.first_counted);
+    }
     for (const auto& found : {step_findings(record, timeline.late_batches), leak_findings(record.monitor)}) {
       record.findings.insert(record.findings.end(), found.begin(), found.end());
     }
@@ -240,6 +246,7 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
     if (auto found = read_checkpoint(options.checkpoint, identity)) {
       state = std::move(*found);
       has_state = true;
+      record.resumed_after = state.updates;
     }
   }
   std::int64_t begin = 0;
@@ -284,7 +291,11 @@ bool RunSession::train(const Scenario& scenario, const RunOptions& options, cons
   const std::atomic<bool>& stop = callbacks.stop != nullptr ? *callbacks.stop : never;
   const bool joins = local.world > 1 && !locals_.at(local.devices[0]).communicators.contains(local.world);
   if (joins) {
-    id = meet(rendezvous_, backend_, local.first_rank == 0, meetings_, meeting_limit, stop);
+    try {
+      id = meet(rendezvous_, backend_, local.first_rank == 0, meetings_, meeting_limit, stop);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("rank {}: {}", local.first_rank, error.what()));
+    }
   }
   const auto work = [&](int index) {
     Local& mine = locals_.at(local.devices[static_cast<std::size_t>(index)]);

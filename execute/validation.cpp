@@ -6,18 +6,13 @@
 #include <cmath>
 #include <tuple>
 
+#include "sim/base/quantile.hpp"
 #include "sim/base/sha256.hpp"
 
 namespace foretrain {
 namespace {
 
 constexpr double noisy_spread = 0.02;
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // Repeats of one row agree in all of this.
 std::string key_of(const RunRecord& r) {
@@ -48,7 +43,7 @@ std::optional<double> measured_one_worker(const RunRecord& of, std::span<const F
     best.push_back(step.median);
   }
   if (best.empty()) return std::nullopt;
-  return median_of(best);
+  return median(best);
 }
 
 double bytes_of_parameters(const RunRecord& record) {
@@ -83,6 +78,24 @@ void add_memory(const RunRecord& record, ValidationRow& row) {
   }
 }
 
+void set_clocks(std::span<const FiledRecord* const> repeats, ValidationRow& row) {
+  std::vector<double> clocks, throttled;
+  for (const FiledRecord* repeat : repeats) {
+    const auto& devices = repeat->record.clocks;
+    const auto slowest =
+        std::min_element(devices.begin(), devices.end(),
+                         [](const ClockRecord& a, const ClockRecord& b) { return a.sm_hz < b.sm_hz; });
+    if (slowest == devices.end() || slowest->sm_max_hz <= 0) continue;
+    clocks.push_back(slowest->sm_hz / slowest->sm_max_hz);
+    throttled.push_back(slowest->throttled);
+    constexpr double worth_telling = 0.05;
+    if (slowest->throttled > worth_telling) row.notes.push_back("clock held back: " + clock_text(*slowest));
+  }
+  if (clocks.empty()) return;
+  row.clock = median(clocks);
+  row.throttled = median(throttled);
+}
+
 ValidationRow row_of(std::span<const FiledRecord* const> repeats, std::span<const FiledRecord> records,
                      const Repredict& repredict) {
   const FiledRecord& first = *repeats[0];
@@ -108,11 +121,13 @@ ValidationRow row_of(std::span<const FiledRecord* const> repeats, std::span<cons
     if (!repeat->record.complete) row.notes.push_back(repeat->file + ": the run was interrupted");
   }
   row.repeats = static_cast<int>(repeats.size());
-  row.measured = median_of(medians);
-  row.measured_p05 = median_of(p05);
-  row.measured_p95 = median_of(p95);
+  row.measured = median(medians);
+  row.measured_p05 = median(p05);
+  row.measured_p95 = median(p95);
   const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
   row.repeat_spread = row.measured > 0 ? (*most - *least) / row.measured : 0;
+
+  set_clocks(repeats, row);
 
   row.now = repredict(first);
   row.predicted = row.now.step;
@@ -185,7 +200,7 @@ ErrorSummary summarize_rows(const std::vector<Judged>& all, bool count_noisy = f
   if (out.rows > 0) {
     out.mean_error /= out.rows;
     out.mean_abs_error /= out.rows;
-    out.interval_width = median_of(widths);
+    out.interval_width = median(widths);
   }
   if (naive_rows > 0) {
     out.naive_mean_abs_error = naive_sum / naive_rows;

@@ -47,6 +47,9 @@ struct ValidationRow {
   std::optional<double> error;      // of predicted_before; of predicted where nothing was predicted before
   std::optional<bool> hit;          // low <= measured <= high
   std::vector<std::string> distance;
+  // Of the slowest device while the counted steps ran, medians over the repeats that tell: clock over what
+  // the device can, fraction of the time that the clock was held back (power cap, heat).
+  std::optional<double> clock, throttled;
   std::optional<double> memory_error;  // predicted peak of a GPU over the measured, less one
   Reprediction now;
   std::vector<std::string> notes;

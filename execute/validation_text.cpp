@@ -37,6 +37,8 @@ void write_row(JsonWriter& json, const ValidationRow& row) {
   json.member("naive_s", row.naive);
   json.member("error", row.error);
   json.member("hit", row.hit);
+  json.member("clock", row.clock);
+  json.member("throttled", row.throttled);
   member(json, "distance", row.distance);
   json.end_object();
 }
@@ -166,7 +168,7 @@ void write_validation_csv(const Validation& validation, const TextSink& sink) {
   sink(
       "scenario,group,model,precision,batch_per_worker,workers,nodes,network,measured_s,measured_p05_s,"
       "measured_p95_s,repeat_spread,predicted_before_s,predicted_s,low_s,high_s,naive_s,error,hit,"
-      "distance\n");
+      "distance,clock,throttled\n");
   for (const ValidationRow& row : validation.rows) {
     const std::vector<std::string> cells{row.scenario,
                                          row.group,
@@ -187,7 +189,9 @@ void write_validation_csv(const Validation& validation, const TextSink& sink) {
                                          cell(row.naive),
                                          cell(row.error),
                                          row.hit ? (*row.hit ? "true" : "false") : "",
-                                         joined(row.distance, " ")};
+                                         joined(row.distance, " "),
+                                         cell(row.clock),
+                                         cell(row.throttled)};
     std::string line;
     for (const std::string& each : cells)
       line += (line.empty() && &each == &cells[0] ? "" : ",") + csv_cell(each);

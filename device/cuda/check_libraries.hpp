@@ -5,6 +5,8 @@
 #include <cudnn.h>
 #include <nccl.h>
 
+#include <string>
+
 #include "device/cuda/check.hpp"
 
 namespace foretrain::device::cuda {
@@ -24,7 +26,9 @@ inline void check_cublas(cublasStatus_t status, const char* call, const char* fi
 // A non-blocking communicator answers ncclInProgress; the caller waits for it.
 inline void check_nccl(ncclResult_t status, const char* call, const char* file, int line) {
   if (status != ncclSuccess && status != ncclInProgress) {
-    throw_failed_call("NCCL", ncclGetErrorString(status), call, file, line);
+    std::string what = ncclGetErrorString(status);
+    if (const char* last = ncclGetLastError(nullptr); last && *last) what += std::string(" (") + last + ')';
+    throw_failed_call("NCCL", what.c_str(), call, file, line);
   }
 }
 

@@ -161,8 +161,10 @@ class NcclCommunicator : public Communicator {
   }
 
   [[noreturn]] void fail(const std::string& what, const char* call) const {
+    const char* last = communicator_ ? ncclGetLastError(communicator_) : nullptr;
     throw Error(ErrorKind::failure, "NCCL: rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) +
-                                        ": " + what + " in " + call);
+                                        ": " + what + (last && *last ? std::string(" (") + last + ')' : "") +
+                                        " in " + call);
   }
 
   // A non-blocking call may still be under way when it returns.

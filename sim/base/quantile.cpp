@@ -1,5 +1,6 @@
 #include "sim/base/quantile.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace foretrain {
@@ -11,6 +12,11 @@ double quantile(std::span<const double> ascending, double q) {
   if (below + 1 >= ascending.size()) return ascending.back();
   const double part = position - static_cast<double>(below);
   return ascending[below] + part * (ascending[below + 1] - ascending[below]);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return quantile(values, 0.5);
 }
 
 }  // namespace foretrain

@@ -148,10 +148,11 @@ void FileWriter::flush() {
   buffer_.clear();
 }
 
-void FileWriter::commit() {
+void FileWriter::commit(bool durable) {
   if (gzip_) gzip_->finish();
   flush();
   if (!owns_descriptor_) return;
+  if (durable && !aside_.empty() && ::fsync(descriptor_) != 0) refuse(shown_, "write", errno);
   const int closed = ::close(descriptor_);
   descriptor_ = -1;
   if (closed != 0) refuse(shown_, "write", errno);

@@ -34,7 +34,8 @@ class FileWriter {
   FileWriter& operator=(const FileWriter&) = delete;
 
   void write(std::string_view text);
-  void commit();
+  // `durable`: what was written is on the disk before the file takes its name.
+  void commit(bool durable = false);
 
  private:
   void open(const std::string& path);

@@ -81,12 +81,13 @@ void fill_links(const Scenario& scenario, const StepSimulation& simulation, doub
 void fill_memory(const Scenario& scenario, Result& result) {
   const Model& model = *scenario.model;
   const Precision gradients = scenario.strategy.gradients;
-  result.memory = estimate_memory(model, scenario.batch_per_worker, scenario.precision, gradients,
-                                  scenario.optimizer, scenario.profile.get())
+  const int parts = scenario.strategy.accumulation;  // a micro-batch is on the device at a time
+  result.memory = estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
+                                  scenario.precision, gradients, scenario.optimizer, scenario.profile.get())
                       .memory;
   if (result.memory.fits) return;
   const std::int64_t most =
-      largest_batch(model, scenario.precision, gradients, scenario.optimizer, *scenario.profile);
+      parts * largest_batch(model, scenario.precision, gradients, scenario.optimizer, *scenario.profile);
   result.warnings.push_back(fmt::format(
       "does not fit: the step needs {:.1f} GB of {:.1f} GB a GPU{}", result.memory.peak / 1e9,
       result.memory.capacity / 1e9,

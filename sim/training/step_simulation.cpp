@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/base/quantile.hpp"
 #include "sim/training/collective_start.hpp"
 #include "sim/training/noise.hpp"
 
@@ -21,8 +22,7 @@ double collective_host(const Profile& profile) {
       hosts.push_back(entry.host);
   }
   if (hosts.empty()) return assumed_collective_host;
-  std::nth_element(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(hosts.size() / 2), hosts.end());
-  return hosts[hosts.size() / 2];
+  return median(std::move(hosts));
 }
 
 double noise_of(const Profile& profile, const char* what) {

@@ -113,3 +113,36 @@ TEST_CASE("growing memory is a leak, noise is none") {
   CHECK(found[0].what == "leak");
   CHECK(found[0].text.find("resident grew by ") == 0);
 }
+
+TEST_CASE("clocks are those of the counted steps, with why they were held back") {
+  MonitorSeries clock, most, power, heat;
+  clock.what = "gpu_clock";
+  most.what = "gpu_clock_max";
+  power.what = "gpu_power";
+  heat.what = "gpu_temperature";
+  std::vector<Monitor::Throttle> throttles;
+  for (int i = -10; i < 30; ++i) {
+    const double time = 0.1 * i + 0.05;
+    // Cold before, 1.7 GHz while it counts, idle afterwards.
+    const double hz = i < 0 ? 1.98e9 : i < 20 ? 1.7e9 : 0.3e9;
+    for (auto [series, value] : {std::pair(&clock, hz), {&most, 1.98e9}, {&power, 690.0}, {&heat, 60.0}}) {
+      series->device = 2;
+      series->time.push_back(time);
+      series->value.push_back(value);
+    }
+    if (i % 2 == 0) throttles.push_back({time, 2, i == 4 ? "power cap, thermal, software" : "power cap"});
+  }
+  const std::vector<ClockRecord> records = clock_records({clock, most, power, heat}, throttles, 2);
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].device == 2);
+  CHECK(records[0].samples == 20);
+  CHECK(records[0].sm_hz == 1.7e9);
+  CHECK(records[0].sm_low_hz == 1.7e9);
+  CHECK(records[0].sm_max_hz == 1.98e9);
+  CHECK(records[0].power_watts == 690);
+  CHECK(records[0].temperature == 60);
+  CHECK(records[0].throttled == doctest::Approx(0.5));
+  CHECK(clock_text(records[0]) ==
+        "node 0 device 2: 1700 of 1980 MHz, 690 W, power cap, thermal, software in 50 % of 20 samples");
+  CHECK(clock_records({power}, throttles, 2).empty());
+}

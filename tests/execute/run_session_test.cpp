@@ -1,5 +1,7 @@
 #include "execute/run_session.hpp"
 
+#include "execute/prediction.hpp"
+
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -186,6 +188,35 @@ TEST_CASE("a stopped run keeps the steps that are finished") {
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[0].step.size() >= 15);
   CHECK(record.ranks[0].step.size() == record.ranks[1].step.size());
+}
+
+TEST_CASE("soaking runs steps that nobody counts, on all ranks alike") {
+  Runner runner;
+  runner.options.rank.length = {4, 2, 0};
+  runner.options.rank.length.soak = 0.3;
+  std::atomic<std::int64_t> last[2] = {};
+  runner.options.rank.before_step = [&](int rank, std::int64_t step) { last[rank] = step; };
+  const RunRecord record = runner.run(test::made_scenario(test::tiny_mlp(), StrategyKind::ddp, 2, 4));
+  CHECK(record.complete);
+  CHECK(record.soak == 0.3);
+  CHECK(record.ranks[0].step.size() == 4);
+  CHECK(record.ranks[0].warmup.size() == 3);
+  CHECK(last[0] == last[1]);
+  CHECK(last[0] > 20);
+}
+
+TEST_CASE("a step that will not fit is foretold, with the batch that would") {
+  Scenario scenario = test::made_scenario(test::resnet50(), StrategyKind::ddp, 1, 4096);
+  scenario.precision = Precision::bf16;
+  Machine machine;
+  CHECK(memory_warning(scenario, machine) == "");  // its memory is not known
+  machine.memory_bytes = 80e9;
+  const std::string what = memory_warning(scenario, machine);
+  CHECK(what.find("it will run out of memory: a step needs about ") == 0);
+  CHECK(what.find(" GB, a device has 79.0 GB; the largest batch a worker that fits is about ") !=
+        std::string::npos);
+  scenario.strategy.accumulation = 16;  // a micro-batch of 256 at a time
+  CHECK(memory_warning(scenario, machine) == "");
 }
 
 TEST_CASE("the default length is 100 steps, or 20 s of steps and at least 12") {
