@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -15,7 +16,7 @@ namespace foretrain {
 
 class FlowEngine {
  public:
-  // A link carries its line rate times its efficiency.
+  // A link carries its payload rate; both directions of a half-duplex link are one, the first.
   explicit FlowEngine(const Topology& topology);
   // Links by their payload rates in bytes per second.
   explicit FlowEngine(std::span<const double> capacities);
@@ -29,7 +30,9 @@ class FlowEngine {
   void set_capacity(int link, double capacity);
 
   Time now() const { return now_; }
-  bool idle() const { return heap_.empty() && delayed_.empty() && waiting_.empty() && through_.empty(); }
+  bool idle() const {
+    return sharing_.flows() == 0 && delayed_.empty() && waiting_.empty() && through_.empty();
+  }
   // When the next flow starts to move or is through; Time::max() when idle.
   Time next();
   // Goes to a time that is not before now() and not after next(), and appends the tags of the flows through
@@ -58,30 +61,45 @@ class FlowEngine {
     std::uint64_t tag = 0;
   };
   struct Moving {
-    double left = 0;  // bytes, as of `since`
-    double rate = 0;
-    Time since, finish;
+    double at = 0;  // bytes; once it moves, the volume of its bottleneck at which it is through
     std::uint64_t sequence = 0;
     std::uint64_t tag = 0;
-    int place = -1;  // in heap_
+    int bottleneck = -1;
+    int place = -1;  // in the bottleneck's heap
+  };
+  // Flows of one bottleneck move alike: each has moved `volume` bytes while it was theirs, and they are
+  // through in the order of the volumes at which they are.
+  struct Bottleneck {
+    double volume = 0;  // as of `since`, at `rate`
+    double rate = 0;    // as of the last update
+    Time since;
+    Time finish = Time::max();  // of its first flow
+    int place = -1;             // in heap_
+    bool is_touched = false;
+    std::vector<std::pair<double, int>> flows;  // heap by Moving::at
   };
   struct HeapItem {
     Time finish;
-    int flow = 0;
+    int link = 0;
   };
 
   void move(const Delayed& flow);
   void update();
-  void place_in_heap(int flow, Time finish);
-  void sift_up(std::size_t at);
-  void sift_down(std::size_t at);
-  int pop();
+  void bring_to_now(Bottleneck& link);
+  void touch(int link);
+  Time first_finish(const Bottleneck& link) const;
+  void insert(Bottleneck& link, int flow);
+  void erase(Bottleneck& link, int flow);
+  void place_in_heap(int link, Time finish);
 
   BandwidthSharing sharing_;
-  std::vector<int> links_;  // of all routes
+  std::unordered_map<int, int> shared_;  // the second direction of a half-duplex link: the first
+  std::vector<int> links_;               // of all routes
   std::vector<Route> routes_;
   std::vector<Moving> moving_;                                    // by the sharing's identity
-  std::vector<HeapItem> heap_;                                    // four children a node, by finish
+  std::vector<Bottleneck> bottlenecks_;                           // by link
+  std::vector<HeapItem> heap_;                                    // bottlenecks by finish
+  std::vector<int> touched_;                                      // scratch
   std::deque<Delayed> waiting_;                                   // by time: those that came in order
   std::vector<Delayed> delayed_;                                  // a heap of the others
   std::vector<std::pair<std::uint64_t, std::uint64_t>> through_;  // (sequence, tag) through at now_

@@ -14,15 +14,16 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
     Time latency;
     for (int link : routes.between(group.workers[static_cast<std::size_t>(transfer.from)],
                                    group.workers[static_cast<std::size_t>(transfer.to)])) {
-      shares[link] += transfer.share;
-      latency += topology.links[static_cast<std::size_t>(link)].latency;
+      const Link& crossed = topology.links[static_cast<std::size_t>(link)];
+      shares[crossed.half_duplex ? std::min(link, crossed.reverse) : link] += transfer.share;
+      latency += crossed.latency;
     }
     loads.longest_latency = std::max(loads.longest_latency, latency);
   }
   std::map<std::string_view, ClassLoad> classes;
   for (const auto& [index, share] : shares) {
     const Link& link = topology.links[static_cast<std::size_t>(index)];
-    const double seconds = share / (link.rate.bytes_per_second() * link.efficiency);
+    const double seconds = share / link.payload_rate();
     ClassLoad& load = classes[link.link_class];
     load.link_class = link.link_class;
     load.kind = link.kind;

@@ -18,8 +18,12 @@ struct LinkIndex {
 };
 using Graph = boost::compressed_sparse_row_graph<boost::bidirectionalS, boost::no_property, LinkIndex>;
 
-int weight_of(LinkKind kind) {
-  return kind == LinkKind::pcie ? 3 : 2;
+// splitmix64 (Steele, Lea, Flood 2014).
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
 }
 
 // One side of the search: distances from its end, and the link by which each vertex was reached. Entries are
@@ -42,6 +46,10 @@ struct Routes::State {
   Graph graph;
   Side forward, backward;
   int round = 0;
+  int from = -1, to = -1;  // of the search
+  int from_node = -1, to_node = -1;
+  std::uint64_t flow_hash = 0;
+  std::vector<std::uint32_t> used;  // by link, how many ways cross it, where they are spread
   std::unordered_map<std::uint64_t, std::pair<std::size_t, std::size_t>> cached;  // (chunk, offset) below
   std::deque<std::vector<int>> ways;  // a deque: spans into it stay valid
 
@@ -57,6 +65,44 @@ struct Routes::State {
                   t.vertices.size());
     forward.resize(t.vertices.size());
     backward.resize(t.vertices.size());
+    if (t.network.routes == RouteChoice::spread) used.assign(t.links.size(), 0);
+  }
+
+  int weight_of(const Link& link) const {
+    if (link.kind != LinkKind::pcie) return 2;
+    auto is_bridge = [this](int vertex) {
+      return topology->vertices[static_cast<std::size_t>(vertex)].kind == VertexKind::host_bridge;
+    };
+    return is_bridge(link.from) && is_bridge(link.to) ? 6 : 3;
+  }
+
+  // Of equally short ways, that over the link of the lowest order.
+  std::uint64_t order(int link) const {
+    if (link < 0) return 0;
+    switch (topology->network.routes) {
+      case RouteChoice::hash:
+        return mixed(flow_hash ^ static_cast<std::uint64_t>(link));
+      case RouteChoice::spread:
+        return (static_cast<std::uint64_t>(used[static_cast<std::size_t>(link)]) << 32) |
+               static_cast<std::uint32_t>(link);
+      case RouteChoice::first:
+        return static_cast<std::uint64_t>(link);
+    }
+    return 0;
+  }
+
+  std::uint64_t meeting_order(int vertex) const {
+    const auto v = static_cast<std::size_t>(vertex);
+    switch (topology->network.routes) {
+      case RouteChoice::hash:
+        return mixed(~flow_hash ^ static_cast<std::uint64_t>(vertex));
+      case RouteChoice::spread:
+        return ((order(forward.link[v]) >> 32) + (order(backward.link[v]) >> 32)) << 32 |
+               static_cast<std::uint32_t>(vertex);
+      case RouteChoice::first:
+        return static_cast<std::uint64_t>(vertex);
+    }
+    return 0;
   }
 
   bool known(const Side& side, int vertex) const {
@@ -73,7 +119,7 @@ struct Routes::State {
     const bool is_known = side.round[v] == round;
     if (is_known && distance > side.distance[v]) return;
     if (is_known && distance == side.distance[v]) {
-      if (link < side.link[v]) side.link[v] = link;  // the lower link index wins
+      if (order(link) < order(side.link[v])) side.link[v] = link;
       return;
     }
     side.round[v] = round;
@@ -82,31 +128,43 @@ struct Routes::State {
     side.queue.emplace(distance, vertex);
   }
 
-  // Workers do not forward, but for NVLink to NVLink: all else between the ends of a way is no worker.
-  bool may_cross(int vertex, int one_link, int other_link) const {
-    const VertexKind type = topology->vertices[static_cast<std::size_t>(vertex)].kind;
-    if (type != VertexKind::gpu && type != VertexKind::cpu) return true;
-    auto is_nvlink = [this](int link) {
-      return link < 0 || topology->links[static_cast<std::size_t>(link)].kind == LinkKind::nvlink;
-    };
-    return (one_link < 0 || other_link < 0) || (is_nvlink(one_link) && is_nvlink(other_link));
+  // Whether a way may go in by one link and out by the other.
+  bool may_cross(int vertex, int in, int out) const {
+    if (in < 0 || out < 0) return true;
+    const Vertex& here = topology->vertices[static_cast<std::size_t>(vertex)];
+    if (here.kind != VertexKind::gpu && here.kind != VertexKind::cpu) return true;
+    if (topology->links[static_cast<std::size_t>(in)].kind != LinkKind::nvlink) return false;
+    const LinkKind next = topology->links[static_cast<std::size_t>(out)].kind;
+    return next == LinkKind::nvlink ||
+           (next == LinkKind::pcie && here.node == from_node && from_node != to_node);
+  }
+
+  // The inside of a node is open to what begins or ends there.
+  bool may_enter(int vertex) const {
+    const Vertex& here = topology->vertices[static_cast<std::size_t>(vertex)];
+    return here.node < 0 || here.kind == VertexKind::network_switch || here.node == from_node ||
+           here.node == to_node;
   }
 
   // Expands the nearest vertex of a side and keeps the best meeting point.
   void expand(Side& side, const Side& other, bool is_forward, int& best, int& meeting) {
+    auto crosses = [&](int at, int own, int others) {
+      return is_forward ? may_cross(at, own, others) : may_cross(at, others, own);
+    };
     const auto [distance, vertex] = side.queue.top();
     side.queue.pop();
     if (distance > side.distance[static_cast<std::size_t>(vertex)]) return;
     auto relax = [&](const Graph::edge_descriptor& edge) {
       const int index = graph[edge].link;
       const Link& link = topology->links[static_cast<std::size_t>(index)];
-      if (!may_cross(vertex, side.link[static_cast<std::size_t>(vertex)], index)) return;
+      if (!crosses(vertex, side.link[static_cast<std::size_t>(vertex)], index)) return;
       const int next = is_forward ? link.to : link.from;
-      const int reached = distance + weight_of(link.kind);
+      if (!may_enter(next)) return;
+      const int reached = distance + weight_of(link);
       label(side, next, reached, index);
-      if (!known(other, next) || !may_cross(next, index, other.link[static_cast<std::size_t>(next)])) return;
+      if (!known(other, next) || !crosses(next, index, other.link[static_cast<std::size_t>(next)])) return;
       const int total = reached + other.distance[static_cast<std::size_t>(next)];
-      if (total < best || (total == best && next < meeting)) {
+      if (total < best || (total == best && meeting_order(next) < meeting_order(meeting))) {
         best = total;
         meeting = next;
       }
@@ -120,8 +178,14 @@ struct Routes::State {
   }
 
   // Searches from both ends at once (Dijkstra), so that a switch with thousands of links is met, not crossed.
-  std::vector<int> search(int from, int to) {
+  std::vector<int> search(int first, int last) {
     ++round;
+    from = first;
+    to = last;
+    from_node = topology->vertices[static_cast<std::size_t>(from)].node;
+    to_node = topology->vertices[static_cast<std::size_t>(to)].node;
+    flow_hash = mixed(mixed(topology->network.route_seed + static_cast<std::uint64_t>(from)) +
+                      static_cast<std::uint64_t>(to));
     start(forward, from);
     start(backward, to);
     int best = std::numeric_limits<int>::max();
@@ -150,6 +214,9 @@ struct Routes::State {
     std::reverse(way.begin(), way.end());
     for (int at = meeting; at != to; at = topology->links[static_cast<std::size_t>(way.back())].to) {
       way.push_back(backward.link[static_cast<std::size_t>(at)]);
+    }
+    if (!used.empty()) {
+      for (int link : way) ++used[static_cast<std::size_t>(link)];
     }
     return way;
   }

@@ -1,7 +1,7 @@
 #include "sim/network/sharing.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <limits>
 
 #include "sim/base/error.hpp"
@@ -13,9 +13,9 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 // Levels that differ by less are the same: sums of hundreds of rates are rounded to about 1e-14.
 constexpr double same_level = 1e-12;
 
-bool differs(double a, double b) {
-  if (a == b) return false;
-  return !(std::abs(a - b) <= same_level * std::min(std::abs(a), std::abs(b)));
+// Whether a lies below b by more than rounding.
+bool is_below(double a, double b) {
+  return a < b * (1 - same_level);
 }
 
 }  // namespace
@@ -59,12 +59,11 @@ std::vector<double> max_min_rates(std::span<const double> capacities,
 }
 
 BandwidthSharing::BandwidthSharing(std::span<const double> capacities)
-    : capacity_(capacities.begin(), capacities.end()),
-      level_(capacities.size(), infinite),
-      on_link_(capacities.size()),
-      is_waiting_(capacities.size(), 0) {
-  for (double capacity : capacity_) {
-    if (!(capacity > 0)) throw Error(ErrorKind::input, "a link has no bandwidth: give it one above zero");
+    : level_(capacities.size(), infinite), links_(capacities.size()), entries_(capacities.size()) {
+  for (std::size_t l = 0; l < capacities.size(); ++l) {
+    if (!(capacities[l] > 0))
+      throw Error(ErrorKind::input, "a link has no bandwidth: give it one above zero");
+    links_[l].capacity = capacities[l];
   }
 }
 
@@ -80,11 +79,58 @@ int BandwidthSharing::allocate_slots(int hops) {
   return first;
 }
 
-void BandwidthSharing::mark_link(int link) {
-  const auto l = static_cast<std::size_t>(link);
-  if (is_waiting_[l]) return;
-  is_waiting_[l] = 1;
-  waiting_.push_back(link);
+void BandwidthSharing::wait_for_level(int link) {
+  Link& here = at(link);
+  if (here.is_waiting) return;
+  here.is_waiting = true;
+  double order = level(link);
+  if (here.open == 0)
+    order = here.capacity / static_cast<double>(std::max<std::size_t>(1, entries_at(link).size()));
+  if (!is_solving_) {
+    first_.emplace_back(order, link);
+    return;
+  }
+  later_.emplace_back(order, link);
+  std::push_heap(later_.begin(), later_.end(), std::greater<>());
+}
+
+// The rates of flows that are limited elsewhere changed: of no matter while the link is not full.
+void BandwidthSharing::limited_changed(int link, double difference) {
+  Link& here = at(link);
+  here.limited += difference;
+  if (here.is_waiting) return;
+  if (here.open > 0 || here.limited > here.capacity * (1 + same_level)) wait_for_level(link);
+}
+
+void BandwidthSharing::set_level(int link, double level) {
+  level_[static_cast<std::size_t>(link)] = level;
+  Link& here = at(link);
+  if (here.is_changed) return;
+  here.is_changed = true;
+  changed_links_.push_back(link);
+}
+
+void BandwidthSharing::mark_flow(int id) {
+  Flow& flow = flow_at(id);
+  if (flow.is_marked) return;
+  flow.is_marked = true;
+  changed_flows_.push_back(id);
+}
+
+void BandwidthSharing::swap_entries(int link, std::size_t a, std::size_t b) {
+  if (a == b) return;
+  std::vector<Entry>& entries = entries_at(link);
+  std::swap(entries[a], entries[b]);
+  slots_[static_cast<std::size_t>(entries[a].slot)].position = static_cast<int>(a);
+  slots_[static_cast<std::size_t>(entries[b].slot)].position = static_cast<int>(b);
+}
+
+void BandwidthSharing::open_entry(int link, std::size_t position) {
+  swap_entries(link, position, static_cast<std::size_t>(at(link).open++));
+}
+
+void BandwidthSharing::close_entry(int link, std::size_t position) {
+  swap_entries(link, position, static_cast<std::size_t>(--at(link).open));
 }
 
 int BandwidthSharing::add(std::span<const int> route) {
@@ -96,88 +142,139 @@ int BandwidthSharing::add(std::span<const int> route) {
     id = free_flows_.back();
     free_flows_.pop_back();
   }
-  Flow& flow = flows_[static_cast<std::size_t>(id)];
+  Flow& flow = flow_at(id);
   flow.hops = static_cast<int>(route.size());
   flow.first_slot = allocate_slots(flow.hops);
-  flow.rate = 0;
+  // Its bottleneck is the lowest full link of its way; where none is full, the one with least room.
+  int lowest = route.front(), least = -1;
+  double room = infinite;
+  for (int link : route) {
+    if (level(link) < level(lowest)) lowest = link;
+    const double left = at(link).capacity - at(link).limited;
+    if (least < 0 || left < room) {
+      least = link;
+      room = left;
+    }
+  }
+  if (level(lowest) == infinite) {
+    lowest = least;
+    set_level(lowest, std::max(room, at(lowest).capacity * same_level));
+  }
+  flow.bottleneck = lowest;
   for (int hop = 0; hop < flow.hops; ++hop) {
     const int link = route[static_cast<std::size_t>(hop)];
-    std::vector<Entry>& entries = on_link_[static_cast<std::size_t>(link)];
-    slots_[static_cast<std::size_t>(flow.first_slot + hop)] = {link, static_cast<int>(entries.size())};
-    entries.push_back({id, hop});
-    mark_link(link);
+    std::vector<Entry>& entries = entries_at(link);
+    const int slot = flow.first_slot + hop;
+    slots_[static_cast<std::size_t>(slot)] = {link, static_cast<int>(entries.size())};
+    entries.push_back({id, slot, flow.hops == 2 ? route[static_cast<std::size_t>(1 - hop)] : -1});
+    if (link == lowest) {
+      open_entry(link, entries.size() - 1);
+      wait_for_level(link);
+    } else {
+      limited_changed(link, level(lowest));
+    }
   }
-  find_lowest(flow);
-  if (!flow.is_marked) {
-    flow.is_marked = true;
-    changed_.push_back(id);
-  }
+  mark_flow(id);
   ++active_;
   return id;
 }
 
 void BandwidthSharing::remove(int id) {
-  Flow& flow = flows_[static_cast<std::size_t>(id)];
+  Flow& flow = flow_at(id);
+  const double rate = level(flow.bottleneck);
   for (int hop = 0; hop < flow.hops; ++hop) {
     const Slot slot = slots_[static_cast<std::size_t>(flow.first_slot + hop)];
-    std::vector<Entry>& entries = on_link_[static_cast<std::size_t>(slot.link)];
-    const Entry last = entries.back();
-    entries[static_cast<std::size_t>(slot.position)] = last;
-    const int moved = flows_[static_cast<std::size_t>(last.flow)].first_slot + last.hop;
-    slots_[static_cast<std::size_t>(moved)].position = slot.position;
+    Link& here = at(slot.link);
+    std::vector<Entry>& entries = entries_at(slot.link);
+    auto position = static_cast<std::size_t>(slot.position);
+    const bool is_open = slot.position < here.open;
+    if (is_open) {
+      close_entry(slot.link, position);
+      position = static_cast<std::size_t>(here.open);
+    }
+    swap_entries(slot.link, position, entries.size() - 1);
     entries.pop_back();
-    mark_link(slot.link);
+    if (!is_open) {
+      here.limited = entries.empty() ? 0 : here.limited - rate;
+    } else if (here.open == 0) {
+      set_level(slot.link, infinite);
+    }
+    if (here.open > 0 || here.limited > here.capacity * (1 + same_level)) wait_for_level(slot.link);
   }
   const auto size = static_cast<std::size_t>(flow.hops);
   if (size >= free_slots_.size()) free_slots_.resize(size + 1);
   free_slots_[size].push_back(flow.first_slot);
   flow.hops = 0;
-  flow.rate = 0;
   free_flows_.push_back(id);
   --active_;
 }
 
 void BandwidthSharing::set_capacity(int link, double capacity) {
   if (!(capacity > 0)) throw Error(ErrorKind::input, "a link has no bandwidth: give it one above zero");
-  capacity_[static_cast<std::size_t>(link)] = capacity;
-  mark_link(link);
+  at(link).capacity = capacity;
+  wait_for_level(link);
 }
 
-void BandwidthSharing::find_lowest(Flow& flow) const {
-  double lowest = infinite, second = infinite;
-  int at = -1;
-  const Slot* slot = slots_.data() + flow.first_slot;
-  for (int hop = 0; hop < flow.hops; ++hop) {
-    const double level = level_[static_cast<std::size_t>(slot[hop].link)];
-    if (level < lowest) {
-      second = lowest;
-      lowest = level;
-      at = hop;
-    } else if (level < second) {
-      second = level;
-    }
+// The lowest level of a flow's way but for the link of the entry, and where.
+double BandwidthSharing::lowest_other(const Entry& entry, int* link) const {
+  if (entry.other >= 0) {
+    if (link != nullptr) *link = entry.other;
+    return level(entry.other);
   }
-  flow.lowest = lowest;
-  flow.second = second;
-  flow.lowest_hop = at;
+  const Flow& flow = flows_[static_cast<std::size_t>(entry.flow)];
+  double lowest = infinite;
+  for (int slot = flow.first_slot; slot < flow.first_slot + flow.hops; ++slot) {
+    const int each = slots_[static_cast<std::size_t>(slot)].link;
+    if (slot == entry.slot || !(level(each) < lowest)) continue;
+    lowest = level(each);
+    if (link != nullptr) *link = each;
+  }
+  return lowest;
+}
+
+// The rate of a flow that is limited elsewhere.
+double BandwidthSharing::rate_elsewhere(const Entry& entry) const {
+  return level(entry.other >= 0 ? entry.other : bottleneck(entry.flow));
+}
+
+// The level that solves the link's equation, and whether it makes any flow change its bottleneck.
+std::pair<double, bool> BandwidthSharing::find_level(int link) {
+  Link& here = at(link);
+  ++levels_found_;
+  double limited = 0, highest = 0, lowest = infinite;
+  const std::vector<Entry>& entries = entries_at(link);
+  const auto open = static_cast<std::size_t>(here.open);
+  for (std::size_t i = open; i < entries.size(); ++i) {
+    const double rate = rate_elsewhere(entries[i]);
+    limited += rate;
+    highest = std::max(highest, rate);
+  }
+  here.limited = limited;
+  if (open == 0) {
+    if (limited <= here.capacity * (1 + same_level)) return {infinite, false};
+    return {raise_water(link), true};
+  }
+  const double level = (here.capacity - limited) / static_cast<double>(open);
+  if (!(level > 0) || is_below(level, highest)) return {raise_water(link), true};
+  for (std::size_t i = 0; i < open; ++i) lowest = std::min(lowest, lowest_other(entries[i]));
+  if (is_below(lowest, level)) return {raise_water(link), true};
+  return {level, false};
 }
 
 // Raises the water from an equal share: flows limited below it give what they leave to the others.
-double BandwidthSharing::find_level(int link) {
-  const std::vector<Entry>& entries = on_link_[static_cast<std::size_t>(link)];
-  ++levels_found_;
-  if (entries.empty()) return infinite;
-  const double capacity = capacity_[static_cast<std::size_t>(link)];
+double BandwidthSharing::raise_water(int link) {
+  const Link& here = at(link);
+  const std::vector<Entry>& entries = entries_at(link);
   limits_.resize(entries.size());
   double total = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Flow& flow = flows_[static_cast<std::size_t>(entries[i].flow)];
-    limits_[i] = flow.lowest_hop == entries[i].hop ? flow.second : flow.lowest;
+    const Entry& entry = entries[i];
+    limits_[i] = i < static_cast<std::size_t>(here.open) ? lowest_other(entry) : rate_elsewhere(entry);
     total += limits_[i];
   }
-  if (total <= capacity * (1 + same_level)) return infinite;
+  if (total <= here.capacity * (1 + same_level)) return infinite;
   std::size_t open = entries.size();
-  double left = capacity;
+  double left = here.capacity;
   double level = left / static_cast<double>(open);
   for (;;) {
     std::size_t kept = 0;
@@ -197,53 +294,115 @@ double BandwidthSharing::find_level(int link) {
   }
 }
 
-void BandwidthSharing::apply_level(int link, double level) {
-  level_[static_cast<std::size_t>(link)] = level;
-  for (const Entry& entry : on_link_[static_cast<std::size_t>(link)]) {
-    Flow& flow = flows_[static_cast<std::size_t>(entry.flow)];
-    const Flow before = flow;
-    find_lowest(flow);
-    if (flow.lowest == before.lowest && flow.second == before.second &&
-        flow.lowest_hop == before.lowest_hop) {
+// Tells the other links of the flows that are open here by how much their rate changed.
+void BandwidthSharing::scatter(int link, double difference) {
+  const Entry* first = entries_at(link).data();
+  for (const Entry& entry : std::span(first, static_cast<std::size_t>(at(link).open))) {
+    if (entry.other >= 0) {
+      limited_changed(entry.other, difference);
       continue;
     }
-    if (!flow.is_marked && flow.lowest != before.lowest) {
-      flow.is_marked = true;
-      changed_.push_back(entry.flow);
-    }
-    const Slot* slot = slots_.data() + flow.first_slot;
-    for (int hop = 0; hop < flow.hops; ++hop) {
-      if (hop == entry.hop) continue;
-      const double old_limit = before.lowest_hop == hop ? before.second : before.lowest;
-      const double new_limit = flow.lowest_hop == hop ? flow.second : flow.lowest;
-      if (!differs(old_limit, new_limit)) continue;
-      // A limit above the other link's level, before and after, is none.
-      const double other = level_[static_cast<std::size_t>(slot[hop].link)];
-      if (old_limit > other && new_limit > other) continue;
-      mark_link(slot[hop].link);
+    const Flow& flow = flow_at(entry.flow);
+    for (int slot = flow.first_slot; slot < flow.first_slot + flow.hops; ++slot) {
+      if (slot != entry.slot) limited_changed(slots_[static_cast<std::size_t>(slot)].link, difference);
     }
   }
 }
 
-std::span<const int> BandwidthSharing::solve() {
-  while (next_waiting_ < waiting_.size()) {
-    const int link = waiting_[next_waiting_++];
-    is_waiting_[static_cast<std::size_t>(link)] = 0;
-    const double level = find_level(link);
-    if (differs(level, level_[static_cast<std::size_t>(link)])) apply_level(link, level);
+// Makes `to` the bottleneck of a flow. The link whose level is being applied needs no new one.
+void BandwidthSharing::move_flow(int id, int to, double rate_before, int solved) {
+  Flow& flow = flow_at(id);
+  const int from = flow.bottleneck;
+  const double rate = level(to);
+  for (int slot = flow.first_slot; slot < flow.first_slot + flow.hops; ++slot) {
+    const Slot each = slots_[static_cast<std::size_t>(slot)];
+    Link& here = at(each.link);
+    const auto position = static_cast<std::size_t>(each.position);
+    if (each.link == from) {
+      close_entry(each.link, position);
+      here.limited += rate;
+      if (from != solved) wait_for_level(from);
+    } else if (each.link == to) {
+      open_entry(each.link, position);
+      here.limited -= rate_before;
+      if (to != solved) wait_for_level(to);
+    } else {
+      limited_changed(each.link, rate - rate_before);
+    }
   }
-  waiting_.clear();
-  next_waiting_ = 0;
-  result_.clear();
-  for (int id : changed_) {
-    Flow& flow = flows_[static_cast<std::size_t>(id)];
+  flow.bottleneck = to;
+  mark_flow(id);
+}
+
+void BandwidthSharing::change_bottlenecks(int link, double level_now) {
+  Link& here = at(link);
+  const double before = level(link);
+  moves_.clear();
+  const std::vector<Entry>& entries = entries_at(link);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (i < static_cast<std::size_t>(here.open)) {
+      int other = -1;
+      if (is_below(lowest_other(entry, &other), level_now)) moves_.emplace_back(entry.flow, other);
+    } else if (is_below(level_now, rate_elsewhere(entry))) {
+      moves_.emplace_back(entry.flow, link);
+    }
+  }
+  set_level(link, level_now);
+  // Those that leave take their new rate elsewhere; those that stay have the new level; then the new ones.
+  for (const auto& [flow, to] : moves_) {
+    if (to != link) move_flow(flow, to, before, link);
+  }
+  if (here.open > 0 && level_now != before) scatter(link, level_now - before);
+  for (const auto& [flow, to] : moves_) {
+    if (to == link) move_flow(flow, to, level(bottleneck(flow)), link);
+  }
+}
+
+// The lowest of those that wait, -1 where none does.
+int BandwidthSharing::next_waiting() {
+  const bool has_first = next_first_ < first_.size();
+  if (!has_first && later_.empty()) return -1;
+  int link = -1;
+  if (has_first && (later_.empty() || first_[next_first_] <= later_.front())) {
+    link = first_[next_first_++].second;
+  } else {
+    std::pop_heap(later_.begin(), later_.end(), std::greater<>());
+    link = later_.back().second;
+    later_.pop_back();
+  }
+  at(link).is_waiting = false;
+  return link;
+}
+
+BandwidthSharing::Changes BandwidthSharing::solve() {
+  auto is_lower = [](const Waiting& a, const Waiting& b) { return a.first < b.first; };
+  if (!std::is_sorted(first_.begin(), first_.end(), is_lower)) std::sort(first_.begin(), first_.end());
+  is_solving_ = true;
+  for (int link = next_waiting(); link >= 0; link = next_waiting()) {
+    const auto [found, has_moves] = find_level(link);
+    const double before = level(link);
+    if (has_moves) {
+      change_bottlenecks(link, found);
+    } else if (found != before && (is_below(found, before) || is_below(before, found))) {
+      set_level(link, found);
+      scatter(link, found - before);
+    }
+  }
+  is_solving_ = false;
+  first_.clear();
+  next_first_ = 0;
+  for (int link : changed_links_) at(link).is_changed = false;
+  result_links_.swap(changed_links_);
+  changed_links_.clear();
+  result_flows_.clear();
+  for (int id : changed_flows_) {
+    Flow& flow = flow_at(id);
     flow.is_marked = false;
-    if (flow.hops == 0 || flow.rate == flow.lowest) continue;
-    flow.rate = flow.lowest;
-    result_.push_back(id);
+    if (flow.hops > 0) result_flows_.push_back(id);
   }
-  changed_.clear();
-  return result_;
+  changed_flows_.clear();
+  return {result_links_, result_flows_};
 }
 
 }  // namespace foretrain

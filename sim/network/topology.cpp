@@ -47,6 +47,18 @@ const char* name_of(Transport transport) {
   return transport == Transport::tcp ? "tcp" : "rdma";
 }
 
+const char* name_of(RouteChoice choice) {
+  switch (choice) {
+    case RouteChoice::hash:
+      return "hash";
+    case RouteChoice::spread:
+      return "spread";
+    case RouteChoice::first:
+      return "first";
+  }
+  return "?";
+}
+
 std::string NetworkDescription::name() const {
   return fmt::format("ethernet {:g} Gbit/s {}", bandwidth.in_bits_per_second() * 1e-9, name_of(transport));
 }
@@ -80,6 +92,7 @@ int add_link_pair(Topology& topology, int a, int b, const LinkProperties& proper
   link.rate = properties.rate;
   link.efficiency = properties.efficiency;
   link.latency = properties.latency;
+  link.half_duplex = properties.half_duplex;
   link.name = name_a + ">" + name_b;
   link.from = a;
   link.to = b;
@@ -116,10 +129,18 @@ void validate(const Topology& topology) {
       find(fmt::format("link '{}' has efficiency {:g}: it lies above 0 and is at most 1", link.name,
                        link.efficiency));
     }
+    if (link.background < Rate() || !(link.payload_rate() > 0 || link.rate == Rate())) {
+      find("link '" + link.name + "' has background traffic that leaves nothing of its rate");
+    }
     if (link.latency < Time()) find("link '" + link.name + "' has a negative latency");
     if (link.reverse >= links) find("link '" + link.name + "' names a reverse that does not exist");
+    if (link.half_duplex && link.reverse < 0)
+      find("link '" + link.name + "' is half duplex and has no reverse");
   }
   if (topology.workers.empty()) find("the topology has no workers: give it GPUs or CPU workers");
+  if (!topology.compute_factors.empty() && topology.compute_factors.size() != topology.workers.size()) {
+    find("compute factors are given for some workers only");
+  }
   std::unordered_set<int> seen;
   for (int worker : topology.workers) {
     if (worker < 0 || worker >= vertices) {

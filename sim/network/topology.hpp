@@ -33,18 +33,30 @@ struct Link {
   Rate rate;               // line rate of this direction
   double efficiency = 1;   // payload over line rate (protocol overhead of tcp, rdma)
   Time latency;
-  int reverse = -1;  // index of the other direction
+  int reverse = -1;          // index of the other direction
+  bool half_duplex = false;  // both directions share the rate
+  Rate background;           // payload of other traffic, which leaves the rest
+
+  // Payload in bytes per second that it carries for us.
+  double payload_rate() const { return rate.bytes_per_second() * efficiency - background.bytes_per_second(); }
 };
 
 enum class Transport { tcp, rdma };
 const char* name_of(Transport transport);
+
+// How one of several equally short ways is chosen: by a hash of both ends and a seed, as switches do; so that
+// each link gets about as many; or the first in the order of the links.
+enum class RouteChoice { hash, spread, first };
+const char* name_of(RouteChoice choice);
 
 // The network between nodes as a scenario gives it, before it becomes links.
 struct NetworkDescription {
   Rate bandwidth;  // line rate of one NIC and direction
   Time latency;    // of one link; from node to node over a switch a message crosses two
   Transport transport = Transport::tcp;
-  Rate reported;             // what the NIC tells NCCL
+  Rate reported;  // what the NIC tells NCCL
+  RouteChoice routes = RouteChoice::hash;
+  std::uint64_t route_seed = 1;
   std::string name() const;  // "ethernet 10 Gbit/s tcp", as CollectiveEntry::network
 };
 
@@ -57,6 +69,9 @@ struct Topology {
   int gpus_per_node = 1;  // of the fullest node
   int nics_per_node = 0;
   NetworkDescription network;  // rate 0 where there is one node
+  // Time of a worker's kernels over that of the profile's device: of slower GPUs, of stragglers. Empty:
+  // all 1.
+  std::vector<double> compute_factors;
 
   // Index of the first link from one vertex to another, -1 where there is none.
   int find_link(int from, int to) const;
@@ -74,6 +89,7 @@ struct LinkProperties {
   Rate rate;
   double efficiency = 1;
   Time latency;
+  bool half_duplex = false;
 };
 
 // Adds both directions of a link and returns the index of a>b; b>a is the next one.
