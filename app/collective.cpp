@@ -42,9 +42,11 @@ CollectiveKind read_kind(const std::string& name) {
 std::optional<CollectiveAlgorithm> read_algorithm(const std::string& name) {
   if (name == "auto") return std::nullopt;
   if (const auto algorithm = collective_algorithm(name)) return algorithm;
-  throw Error(ErrorKind::input, "--algorithm: '" + name +
-                                    "' is unknown; allowed are auto, ring, tree and direct" +
-                                    did_you_mean(name, {"auto", "ring", "tree", "direct"}));
+  std::vector<std::string> names = {"auto"};
+  for (int a = 0; a < collective_algorithm_count; ++a)
+    names.emplace_back(name_of(static_cast<CollectiveAlgorithm>(a)));
+  throw Error(ErrorKind::input, "--algorithm: '" + name + "' is unknown; allowed are auto, " +
+                                    algorithm_names() + did_you_mean(name, names));
 }
 
 Cluster read_topology(const Options& options, const Catalog& catalog) {
@@ -121,7 +123,7 @@ Action prepare_collective(CLI::App& command) {
       ->type_name("SIZES")
       ->required();
   command
-      .add_option("--algorithm", options->algorithm, "auto (what the library picks), ring, tree or direct")
+      .add_option("--algorithm", options->algorithm, "auto (what the library picks), " + algorithm_names())
       ->type_name("NAME");
   command.add_flag("--stepwise", options->stepwise,
                    "replay message by message as plain flows: line rate and latency, no library");

@@ -38,13 +38,16 @@ class GraphReader {
     if (const Value* nics = fields.find("nics")) {
       topology_.nics_per_node = static_cast<int>(evaluated(nics->text, nics->where(), parameters_));
     }
+    for (const KeySpec& change : change_keys()) {
+      if (const Value* list = cluster_.find(change.name)) check_value(*list, change, diagnostics_);
+    }
     find_workers();
     return std::move(topology_);
   }
 
  private:
   void read_parameters() {
-    std::vector<std::string> known = {"topology", "network"};
+    std::vector<std::string> known = {"topology", "network", "links", "slow_gpus"};
     if (const Value* parameters = file_.find("parameters")) {
       for (const Member& member : parameters->members) {
         known.push_back(member.key);
@@ -56,7 +59,7 @@ class GraphReader {
       }
     }
     for (const Member& member : cluster_.members) {
-      if (member.key == "topology" || member.key == "network") continue;
+      if (std::find(known.begin(), known.begin() + 4, member.key) != known.begin() + 4) continue;
       if (!parameters_.contains(member.key)) {
         std::string all;
         for (const std::string& each : known) all += (all.empty() ? "" : ", ") + each;
@@ -270,7 +273,10 @@ Cluster read_graph(const Value& file, const std::string& name, const Value& clus
   if (own.ok()) {
     try {
       made = {GraphReader(file, cluster, own).read(name), name};
-      if (own.ok()) validate(made.topology);
+      if (own.ok()) {
+        validate(made.topology);
+        read_changes(cluster, made.topology);
+      }
     } catch (const Error& error) {
       own.error(file.where(), error.what());
     }

@@ -7,6 +7,7 @@
 #include "sim/input/fields.hpp"
 #include "sim/input/graph_reader.hpp"
 #include "sim/input/topology_schema.hpp"
+#include "sim/network/changes.hpp"
 #include "sim/network/families.hpp"
 
 namespace foretrain {
@@ -20,9 +21,61 @@ int count(const Fields& fields, const char* key) {
 
 InsideDescription read_inside(const Fields& cluster) {
   const Fields fields = cluster.fields("inside");
-  InsideDescription inside = fields.text("kind") == "pcie" ? pcie_of_generation(5) : nvlink_of_hopper();
-  if (fields.has("bandwidth")) inside.bandwidth = fields.rate("bandwidth").value_or(inside.bandwidth);
+  const auto kind = word_of(fields.text("kind"), {InsideLink::nvlink, InsideLink::nvlink_mesh,
+                                                  InsideLink::nvlink_pairs, InsideLink::pcie});
+  const auto number = [&fields](const char* key) {
+    return static_cast<int>(fields.integer(key).value_or(0));
+  };
+  const int generation = number("pcie_generation");
+  InsideDescription inside = kind == InsideLink::pcie          ? pcie_of_generation(generation)
+                             : kind == InsideLink::nvlink_mesh ? nvlink_of_volta()
+                                                               : nvlink_of_hopper();
+  inside.kind = kind;
+  inside.pcie_generation = generation;
+  inside.pcie_switches = number("pcie_switches");
+  inside.host_bridges = number("host_bridges");
+  inside.bandwidth = fields.rate("bandwidth").value_or(inside.bandwidth);
   return inside;
+}
+
+EthernetNodes read_nodes(const Fields& fields) {
+  return {count(fields, "nodes"), count(fields, "gpus_per_node"), count(fields, "nics"), read_inside(fields),
+          read_network(fields.fields("network"))};
+}
+
+// A fabric's own keys; counts of nodes become counts of ports.
+std::optional<FabricShape> read_shape(const std::string& family, const Fields& fields) {
+  const auto number = [&fields](const char* key) {
+    return static_cast<int>(fields.integer(key).value_or(0));
+  };
+  const auto ratio = [&fields](const char* key) { return fields.number(key).value_or(1); };
+  const int nics = count(fields, "nics");
+  if (family == "leaf-spine") {
+    return LeafSpineShape{number("nodes_per_leaf") * nics, number("spines"), ratio("oversubscription")};
+  }
+  if (family == "fat-tree") {
+    return FatTreeShape{number("nodes_per_leaf") * nics, number("leaves_per_pod"), ratio("oversubscription"),
+                        ratio("core_oversubscription")};
+  }
+  if (family == "rail-optimized") {
+    return RailShape{number("nodes_per_leaf"), true, number("spines"), ratio("oversubscription")};
+  }
+  if (family == "rail-only") return RailShape{number("nodes_per_leaf"), false, 0, 1};
+  if (family == "dragonfly") {
+    return DragonflyShape{number("nodes_per_router") * nics, number("routers_per_group"),
+                          number("links_between_groups")};
+  }
+  if (family == "torus") {
+    Torus torus;
+    for (const char* side : {"x", "y", "z"}) torus.sides.push_back(number(side));
+    return torus;
+  }
+  if (family == "ring") return Torus{{count(fields, "nodes")}};
+  if (family == "wan") {
+    return WanShape{number("sites"), fields.rate("wan_bandwidth").value_or(Rate()),
+                    fields.time("wan_latency").value_or(Time())};
+  }
+  return std::nullopt;
 }
 
 Topology build(const std::string& family, const Fields& fields) {
@@ -31,11 +84,9 @@ Topology build(const std::string& family, const Fields& fields) {
     if (fields.has("network")) made.network = read_network(fields.fields("network"));
     return make_topology(made);
   }
-  if (family == "ethernet-nodes") {
-    return make_topology(EthernetNodes{count(fields, "nodes"), count(fields, "gpus_per_node"),
-                                       count(fields, "nics"), read_inside(fields),
-                                       read_network(fields.fields("network"))});
-  }
+  if (family == "ethernet-nodes") return make_topology(read_nodes(fields));
+  if (const auto shape = read_shape(family, fields))
+    return make_topology(FabricNodes{read_nodes(fields), *shape});
   if (family == "one-node") return make_topology(OneNode{count(fields, "workers")});
   Star star{count(fields, "hosts"),
             fields.rate("bandwidth").value_or(Rate()),
@@ -81,6 +132,7 @@ Cluster read_family(const std::string& family, const std::string& name, const Va
   try {
     Cluster made{build(family, fields), name};
     made.topology.name = name;
+    read_changes(cluster, made.topology);
     return made;
   } catch (const Error& error) {
     diagnostics.error(cluster.where(), error.what());
@@ -96,7 +148,32 @@ NetworkDescription read_network(const Fields& fields) {
   network.latency = fields.time("latency").value_or(Time());
   network.transport = fields.text("transport") == "rdma" ? Transport::rdma : Transport::tcp;
   network.reported = fields.rate("reported").value_or(network.bandwidth);
+  network.routes =
+      word_of(fields.text("routes"), {RouteChoice::hash, RouteChoice::spread, RouteChoice::first});
+  network.route_seed = static_cast<std::uint64_t>(fields.integer("route_seed").value_or(1));
   return network;
+}
+
+void read_changes(const Value& cluster, Topology& topology) {
+  if (const Value* links = cluster.find("links")) {
+    std::vector<LinkChange> changes;
+    for (const Value& item : links->items) {
+      const Fields fields(&item, link_change_schema());
+      changes.push_back({fields.text("name").value_or(""), fields.rate("bandwidth"), fields.time("latency"),
+                         fields.rate("background"), fields.boolean("failed").value_or(false),
+                         fields.boolean("half_duplex").value_or(false)});
+    }
+    change_links(topology, changes);
+  }
+  if (const Value* slow = cluster.find("slow_gpus")) {
+    for (const Value& item : slow->items) {
+      const Fields fields(&item, slow_gpus_schema());
+      const auto from = fields.integer("from").value_or(0);
+      slow_workers(topology, static_cast<int>(from), static_cast<int>(fields.integer("to").value_or(from)),
+                   fields.number("factor").value_or(1));
+    }
+  }
+  validate(topology);
 }
 
 Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics) {
@@ -110,8 +187,7 @@ Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& 
   if (topology == nullptr || !topology->is_scalar() || topology->text.empty()) {
     diagnostics.error(
         topology ? topology->where() : cluster.where(),
-        "cluster has no 'topology', which names a family (nvlink-node, ethernet-nodes, one-node, "
-        "star) or a file of topologies/");
+        "cluster has no 'topology', which names a family (" + family_names() + ") or a file of topologies/");
     return {};
   }
   const std::string& name = topology->text;
@@ -135,10 +211,8 @@ Cluster read_topology_file(const Value& file, const std::string& name, const Val
   if (!family->is_scalar() || find_family_schema(family->text) == nullptr) {
     std::vector<std::string> names;
     for (const Schema* schema : family_schemas()) names.push_back(schema->name);
-    diagnostics.error(family->where(), "family: '" + family->text +
-                                           "' is unknown: allowed are nvlink-node, "
-                                           "ethernet-nodes, one-node, star" +
-                                           did_you_mean(family->text, names));
+    diagnostics.error(family->where(), "family: '" + family->text + "' is unknown: allowed are " +
+                                           family_names() + did_you_mean(family->text, names));
     return {};
   }
   return read_family(family->text, name, joined(file, cluster), diagnostics);

@@ -48,6 +48,9 @@ Schema make_network() {
       words(key("transport", Type::text, "what carries the bytes: decides the share that is payload", "tcp"),
             {"tcp", "rdma"}),
       network_rate("reported", "what the NIC tells NCCL, on which its choice rests; else the bandwidth"),
+      words(key("routes", Type::text, "how one of several equally short ways is chosen", "hash"),
+            {"hash", "spread", "first"}),
+      count("route_seed", "of the hash", 1e9, "1"),
   };
   return made;
 }
@@ -55,10 +58,19 @@ Schema make_network() {
 const Schema& inside_schema() {
   static const Schema schema = [] {
     Schema made{"inside", "what joins the GPUs of a node", {}, {}};
+    KeySpec generation =
+        count("pcie_generation", "of 16 lanes: 15.75 GB/s at 3, twice that a generation", 7, "5");
+    generation.at_least = 3;
     made.keys = {
-        words(key("kind", Type::text, "NVLink around a switch, or PCIe", "nvlink"), {"nvlink", "pcie"}),
-        rate("bandwidth", "of one GPU in each direction; else NVLink 4 (450 GB/s) or PCIe 5 (63 GB/s)", 1e9,
-             10e12, "450 GB/s"),
+        words(key("kind", Type::text, "NVLink around a switch, as in a DGX-1, in pairs; or PCIe", "nvlink"),
+              {"nvlink", "nvlink-mesh", "nvlink-pairs", "pcie"}),
+        rate("bandwidth",
+             "of one GPU in each direction; else NVLink 4 (450 GB/s), of a mesh NVLink 2 (150 GB/s), or PCIe",
+             1e9, 10e12, "450 GB/s"),
+        generation,
+        count("pcie_switches", "each with its share of GPUs and NICs; without, a host bridge for each NIC",
+              64),
+        count("host_bridges", "sockets that hold the PCIe switches", 16, "1"),
     };
     return made;
   }();
@@ -80,6 +92,53 @@ KeySpec map_of(std::string name, std::string description, const Schema& keys) {
   KeySpec made = key(std::move(name), Type::map, std::move(description));
   made.keys = &keys;
   return made;
+}
+
+// The families of nodes whose NICs a fabric of switches joins.
+std::vector<Schema> make_fabrics(const std::vector<KeySpec>& nodes) {
+  auto made = [&nodes](std::string name, std::string description, std::vector<KeySpec> own) {
+    Schema schema{std::move(name), std::move(description), nodes, {}};
+    for (KeySpec& each : own) schema.keys.push_back(std::move(each));
+    return schema;
+  };
+  auto over = [](std::string name, std::string description) {
+    KeySpec ratio = key(std::move(name), Type::number, std::move(description), "1");
+    ratio.above = 0;
+    ratio.usual_low = 0.5;
+    ratio.usual_high = 16;
+    return ratio;
+  };
+  const KeySpec oversubscription =
+      over("oversubscription", "rate of a leaf's ports over that of its uplinks");
+  const KeySpec spines =
+      count("spines", "spine switches; else as many as make an uplink as fast as a NIC", 4096);
+  return {
+      made("leaf-spine", "nodes around leaf switches, each joined to every spine",
+           {count("nodes_per_leaf", "nodes of a leaf switch", most_nodes, "16"), spines, oversubscription}),
+      made("fat-tree", "three levels of switches: leaves in pods, aggregation, core",
+           {count("nodes_per_leaf", "nodes of a leaf; else of the smallest radix that holds all", 4096),
+            count("leaves_per_pod", "leaves of a pod; else of the smallest radix that holds all", 4096),
+            oversubscription,
+            over("core_oversubscription", "rate of a pod's leaf uplinks over that of its core uplinks")}),
+      made("rail-optimized", "NIC r of each node on a leaf of rail r; spines join the rails",
+           {count("nodes_per_leaf", "nodes of a leaf; else all nodes share one a rail", most_nodes), spines,
+            oversubscription}),
+      made("rail-only", "NIC r of each node on a switch of rail r; rails meet in the nodes alone, by NVLink",
+           {count("nodes_per_leaf", "nodes of a leaf; else all nodes share one a rail", most_nodes)}),
+      made("dragonfly", "groups of routers that are joined each to each; links between all groups",
+           {count("nodes_per_router", "nodes of a router", 1024, "4"),
+            count("routers_per_group", "routers of a group", 1024, "8"),
+            count("links_between_groups", "links between two groups", 1024, "1")}),
+      made("torus", "a switch a node in a grid of one to three sides that closes",
+           {required(count("x", "nodes along the first side", most_nodes)),
+            count("y", "nodes along the second side; x times y times z is 'nodes'", most_nodes, "1"),
+            count("z", "nodes along the third side", most_nodes, "1")}),
+      made("ring", "a switch a node, joined in a circle", {}),
+      made("wan", "equal sites of nodes, a switch each, joined by links of the wide area",
+           {count("sites", "sites, each with its share of the nodes", 1024, "2"),
+            required(network_rate("wan_bandwidth", "line rate of the link between two sites")),
+            latency("wan_latency", "of the link between two sites, one way", "5 ms")}),
+  };
 }
 
 std::vector<Schema> make_families() {
@@ -105,7 +164,12 @@ std::vector<Schema> make_families() {
                required(network_rate("bandwidth", "line rate of a host's link in each direction")),
                latency("latency", "of one link; from host to host a message crosses two", "0 us"),
                map_of("slow", "one host whose link is slower", slow_schema())};
-  return {std::move(nvlink), std::move(ethernet), std::move(one), std::move(star)};
+  std::vector<Schema> all = {std::move(nvlink), std::move(ethernet), std::move(one), std::move(star)};
+  for (Schema& fabric : make_fabrics(all[1].keys)) all.push_back(std::move(fabric));
+  for (Schema& each : all) {
+    for (KeySpec& change : change_keys()) each.keys.push_back(std::move(change));
+  }
+  return all;
 }
 
 const std::vector<Schema>& families() {
@@ -123,6 +187,61 @@ KeySpec loop() {
 const Schema& network_schema() {
   static const Schema schema = make_network();
   return schema;
+}
+
+const Schema& link_change_schema() {
+  static const Schema schema = [] {
+    Schema made{"a link change", "a link that differs from its like, by name", {}, {}};
+    made.keys = {
+        required(key(
+            "name", Type::text,
+            "a link ('node3.nic0>switch', one direction), a vertex (all its links), or a class; '*' stands "
+            "for any letters",
+            {}, "\"node3.nic0>*\"")),
+        rate("bandwidth", "line rate of a direction from now on", 1e6, 100e12, "1 Gbit/s"),
+        latency("latency", "of one direction", {}),
+        rate("background", "payload of other traffic, which leaves the rest", 1e3, 100e12, "2 Gbit/s"),
+        key("failed", Type::boolean, "the link is gone", "false"),
+        key("half_duplex", Type::boolean, "both directions share the rate", "false"),
+    };
+    return made;
+  }();
+  return schema;
+}
+
+const Schema& slow_gpus_schema() {
+  static const Schema schema = [] {
+    Schema made{
+        "slow GPUs", "workers whose kernels take longer than the profile's: stragglers, older GPUs", {}, {}};
+    auto rank = [](KeySpec spec) {
+      spec.at_least = 0;
+      return spec;
+    };
+    KeySpec factor = required(key("factor", Type::number, "time of a kernel over the profile's", {}, "1.3"));
+    factor.above = 0;
+    factor.usual_low = 0.2;
+    factor.usual_high = 20;
+    made.keys = {rank(required(key("from", Type::integer, "the first rank, from 0"))),
+                 rank(key("to", Type::integer, "the last rank; else the first alone")), factor};
+    return made;
+  }();
+  return schema;
+}
+
+std::vector<KeySpec> change_keys() {
+  KeySpec links =
+      key("links", Type::list, "links that differ from their like: slow, shared with others, failed");
+  links.items = &link_change_schema();
+  KeySpec slow =
+      key("slow_gpus", Type::list, "workers that compute slower: stragglers, nodes of another GPU type");
+  slow.items = &slow_gpus_schema();
+  return {links, slow};
+}
+
+std::string family_names() {
+  std::string all;
+  for (const Schema& schema : families()) all += (all.empty() ? "" : ", ") + schema.name;
+  return all;
 }
 
 const Schema* find_family_schema(std::string_view family) {

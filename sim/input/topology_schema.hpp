@@ -1,6 +1,7 @@
 // The keys of a scenario's `cluster`, by family, and of the files in topologies/.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,9 +12,16 @@ namespace foretrain {
 // network: { bandwidth, latency, transport, reported }
 const Schema& network_schema();
 
-// The families that are built in: nvlink-node, ethernet-nodes, one-node, star. Null for other names.
+// links: [{ name, bandwidth, ... }] and slow_gpus: [{ from, to, factor }], which every cluster takes.
+const Schema& link_change_schema();
+const Schema& slow_gpus_schema();
+std::vector<KeySpec> change_keys();
+
+// The families that are built in: nvlink-node, ethernet-nodes, one-node, star, leaf-spine, fat-tree,
+// ... Null for other names.
 const Schema* find_family_schema(std::string_view family);
 std::vector<const Schema*> family_schemas();
+std::string family_names();  // "nvlink-node, ethernet-nodes, ..."
 
 // A file with an explicit graph: parameters, vertices, links. (A file with `family` takes the family's keys.)
 const Schema& graph_schema();

@@ -8,6 +8,7 @@
 
 #include "sim/base/parse_units.hpp"
 #include "sim/network/collective_measurements.hpp"
+#include "sim/network/in_network.hpp"
 #include "sim/network/link_loads.hpp"
 
 namespace foretrain {
@@ -56,11 +57,19 @@ double combine(double a, double b) {
 }  // namespace
 
 struct CollectiveModel::State {
+  // Rounds one after the other: each takes its latency and its slowest link.
+  struct RoundCost {
+    int inside = 0, between = 0;  // rounds within nodes alone, and others
+    double latency = 0;           // of all their ways
+    double seconds_per_byte = 0;
+  };
+
   // A set of ranks that has been asked for, and what it puts on the wires by kind and algorithm.
   struct Group {
     RankGroup ranks;
     NcclModel model;
     std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, LinkLoads> loads;
+    std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, RoundCost> rounds;
   };
 
   const Topology* topology;
@@ -81,12 +90,14 @@ struct CollectiveModel::State {
     RankGroup made = rank_group(*topology, ranks);
     NcclModel model =
         measured.model(made.ranks, made.nodes, topology->nics_per_node, topology->network.reported);
-    return groups.emplace(std::move(key), Group{std::move(made), std::move(model), {}}).first->second;
+    return groups.emplace(std::move(key), Group{std::move(made), std::move(model), {}, {}}).first->second;
   }
 
   const LinkLoads& loads(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
     const auto [at, is_new] = group.loads.try_emplace({kind, algorithm});
-    if (is_new) {
+    if (is_new && algorithm == CollectiveAlgorithm::in_network) {
+      at->second = in_network_loads(*topology, routes, group.ranks);
+    } else if (is_new) {
       const int rings = group.ranks.nodes > 1 ? std::max(1, topology->nics_per_node) : 1;
       at->second = link_loads(*topology, routes, group.ranks, transfers(kind, algorithm, group.ranks, rings));
     }
@@ -106,10 +117,54 @@ struct CollectiveModel::State {
     return placement;
   }
 
+  RoundCost round_cost(const RankGroup& ranks, CollectiveKind kind, CollectiveAlgorithm algorithm) {
+    std::vector<Round> all = rounds(kind, algorithm, ranks);
+    if (algorithm == CollectiveAlgorithm::in_network) {
+      if (const Round inside = round_within_nodes(ranks); inside.repeat > 0) all = {inside, inside};
+    }
+    RoundCost cost;
+    for (const Round& round : all) {
+      const LinkLoads load = link_loads(*topology, routes, ranks, round.transfers);
+      (load.network_seconds_per_byte > 0 ? cost.between : cost.inside) += round.repeat;
+      cost.latency += round.repeat * load.longest_latency.in_seconds();
+      cost.seconds_per_byte +=
+          round.repeat * std::max(load.network_seconds_per_byte, load.inside_seconds_per_byte);
+    }
+    if (algorithm == CollectiveAlgorithm::in_network) {
+      double slowest = 0;
+      for (const SwitchTree& tree : switch_trees(*topology, routes, ranks)) {
+        for (int link : tree.up) {
+          slowest =
+              std::max(slowest, tree.share / topology->links[static_cast<std::size_t>(link)].payload_rate());
+        }
+      }
+      cost.between += 2;
+      cost.latency += 2 * in_network_loads(*topology, routes, ranks).longest_latency.in_seconds();
+      cost.seconds_per_byte += slowest;
+    }
+    return cost;
+  }
+
+  const RoundCost& group_rounds(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
+    const auto [at, is_new] = group.rounds.try_emplace({kind, algorithm});
+    if (is_new) at->second = round_cost(group.ranks, kind, algorithm);
+    return at->second;
+  }
+
+  static bool goes_by_rounds(CollectiveAlgorithm algorithm) {
+    return algorithm == CollectiveAlgorithm::halving_doubling ||
+           algorithm == CollectiveAlgorithm::hierarchical || algorithm == CollectiveAlgorithm::in_network ||
+           algorithm == CollectiveAlgorithm::parameter_server;
+  }
+
   // Closed form of plain flows: every step waits for its link's latency and its chunk. A chunk that goes
   // round meets every link; one link may also be busy all the time: the longer of both.
   double plain_seconds(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes) {
     const RankGroup& ranks = group.ranks;
+    if (goes_by_rounds(algorithm)) {
+      const RoundCost& cost = group_rounds(group, kind, algorithm);
+      return cost.latency + bytes * cost.seconds_per_byte;
+    }
     const LinkLoads& load = loads(group, kind, algorithm);
     const double slowest = std::max(load.network_seconds_per_byte, load.inside_seconds_per_byte);
     const double latency = load.longest_latency.in_seconds();
@@ -130,7 +185,15 @@ struct CollectiveModel::State {
     const LinkLoads& load = loads(group, kind, algorithm);
     Estimate estimate;
     double latency = 0, transfer = 0, doubt = inside_doubt;
-    if (ranks.nodes < 2) {
+    if (goes_by_rounds(algorithm)) {
+      // NCCL does not have them so: its ring's latency for each round (assumed).
+      const RoundCost& cost = group_rounds(group, kind, algorithm);
+      latency = model.base_latency(CollectiveAlgorithm::ring, protocol) + cost.latency +
+                cost.inside * model.inside_latency(CollectiveAlgorithm::ring, protocol) +
+                cost.between * model.between_latency(CollectiveAlgorithm::ring, protocol);
+      transfer = bytes / wire_efficiency(protocol) * cost.seconds_per_byte;
+      doubt = 2 * inside_doubt;
+    } else if (ranks.nodes < 2) {
       latency = model.latency(kind, algorithm, protocol);
       transfer =
           std::max(bytes / model.bandwidth(kind, algorithm, protocol), bytes * load.inside_seconds_per_byte);
@@ -234,7 +297,9 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   CollectiveCost cost;
   const bool has_library = choice.library && !state.measured.is_cpu();
   NcclChoice pick{choice.algorithm.value_or(default_algorithm(kind)), NcclProtocol::simple, 0};
-  if (has_library) pick = group.model.choose(kind, size, choice.algorithm);
+  if (has_library && !State::goes_by_rounds(pick.algorithm)) {
+    pick = group.model.choose(kind, size, choice.algorithm);
+  }
   if (choice.protocol) pick.protocol = *choice.protocol;
   cost.algorithm = name_of(pick.algorithm);
   if (has_library) cost.protocol = name_of(pick.protocol);

@@ -90,7 +90,7 @@ CollectiveTable collective_table(const Topology& topology, const Profile* profil
   if (request.choice.algorithm && !has_algorithm(request.kind, *request.choice.algorithm)) {
     throw Error(ErrorKind::input,
                 fmt::format("{} has no algorithm '{}'; it has {}", name_of(request.kind),
-                            name_of(*request.choice.algorithm), name_of(default_algorithm(request.kind))));
+                            name_of(*request.choice.algorithm), algorithm_names(request.kind)));
   }
   CollectiveTable table;
   table.kind = request.kind;

@@ -12,7 +12,8 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<const char*, 3> algorithm_names = {"ring", "tree", "direct"};
+constexpr std::array<const char*, collective_algorithm_count> names = {
+    "ring", "tree", "direct", "halving-doubling", "hierarchical", "in-network", "parameter-server"};
 
 // A chain through the GPUs of a node from the one at `first`, which talks to other nodes.
 void add_chain(std::vector<Transfer>& all, const std::vector<int>& ranks, std::size_t first, double share) {
@@ -56,12 +57,12 @@ int second_tree_position(int node, int nodes) {
 }  // namespace
 
 const char* name_of(CollectiveAlgorithm algorithm) {
-  return algorithm_names[static_cast<std::size_t>(algorithm)];
+  return names[static_cast<std::size_t>(algorithm)];
 }
 
 std::optional<CollectiveAlgorithm> collective_algorithm(std::string_view name) {
-  for (std::size_t i = 0; i < algorithm_names.size(); ++i) {
-    if (name == algorithm_names[i]) return static_cast<CollectiveAlgorithm>(i);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (name == names[i]) return static_cast<CollectiveAlgorithm>(i);
   }
   return std::nullopt;
 }
@@ -69,8 +70,22 @@ std::optional<CollectiveAlgorithm> collective_algorithm(std::string_view name) {
 bool has_algorithm(CollectiveKind kind, CollectiveAlgorithm algorithm) {
   const bool is_direct = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
   if (algorithm == CollectiveAlgorithm::direct) return is_direct;
-  if (algorithm == CollectiveAlgorithm::tree) return kind == CollectiveKind::all_reduce;
-  return !is_direct;
+  if (algorithm == CollectiveAlgorithm::ring) return !is_direct;
+  if (algorithm == CollectiveAlgorithm::halving_doubling) {
+    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
+           kind == CollectiveKind::all_gather;
+  }
+  return kind == CollectiveKind::all_reduce;
+}
+
+std::string algorithm_names(std::optional<CollectiveKind> kind) {
+  std::string all;
+  for (int a = 0; a < collective_algorithm_count; ++a) {
+    const auto algorithm = static_cast<CollectiveAlgorithm>(a);
+    if (kind && !has_algorithm(*kind, algorithm)) continue;
+    all += (all.empty() ? "" : ", ") + std::string(name_of(algorithm));
+  }
+  return all;
 }
 
 CollectiveAlgorithm default_algorithm(CollectiveKind kind) {
@@ -140,7 +155,13 @@ std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorit
   const int n = group.ranks;
   std::vector<Transfer> all;
   if (n < 2) return all;
+  if (algorithm == CollectiveAlgorithm::in_network) return all;
   if (algorithm == CollectiveAlgorithm::tree) return tree_transfers(group, rings);
+  for (const Round& round : rounds(kind, algorithm, group)) {
+    for (const Transfer& each : round.transfers)
+      all.push_back({each.from, each.to, each.share * round.repeat});
+  }
+  if (!all.empty()) return all;
   if (kind == CollectiveKind::all_to_all) {
     all.reserve(static_cast<std::size_t>(n) * static_cast<std::size_t>(n - 1));
     for (int from = 0; from < n; ++from) {

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,12 +16,29 @@
 
 namespace foretrain {
 
-// direct: each pair sends its part by itself (all_to_all, send_recv).
-enum class CollectiveAlgorithm { ring, tree, direct };
-const char* name_of(CollectiveAlgorithm algorithm);
+// ring: one a NIC; chains for broadcast and reduce. tree: a double binary tree over nodes, chains within
+// them. direct: each pair sends its part by itself (all_to_all, send_recv). halving_doubling: partners at
+// distances that halve, then double (Thakur, Rabenseifner, Gropp 2005). hierarchical: a ring within each
+// node, then rings over nodes between GPUs of the same place, then within again. in_network: the switches add
+// up on the way. parameter_server: everyone sends a shard to each server and has it back, a server on each
+// node.
+enum class CollectiveAlgorithm {
+  ring,
+  tree,
+  direct,
+  halving_doubling,
+  hierarchical,
+  in_network,
+  parameter_server
+};
+inline constexpr int collective_algorithm_count = 7;
+const char* name_of(CollectiveAlgorithm algorithm);  // "halving-doubling"
 std::optional<CollectiveAlgorithm> collective_algorithm(std::string_view name);
-// Whether the algorithm exists for the kind, as NCCL has them: tree for all_reduce only.
+// Whether the algorithm exists for the kind: tree as NCCL has it for all_reduce only, direct for all_to_all
+// and send_recv, halving-doubling for all_reduce and its halves, the others for all_reduce.
 bool has_algorithm(CollectiveKind kind, CollectiveAlgorithm algorithm);
+// "ring, tree, ..."; of one kind, or all.
+std::string algorithm_names(std::optional<CollectiveKind> kind = std::nullopt);
 CollectiveAlgorithm default_algorithm(CollectiveKind kind);
 
 // Bus bandwidth over algorithm bandwidth, as nccl-tests counts it (doc/PERFORMANCE.md): 2(n-1)/n for
@@ -43,7 +61,18 @@ struct Transfer {
   int from = 0, to = 0;  // ranks of the group
   double share = 0;
 };
-// The transfers of one collective. `rings` counts the rings, each with its share of S, which enter the nodes
+// One round of an algorithm that goes by rounds: a rank begins its next once it has sent and received all of
+// this one.
+struct Round {
+  std::vector<Transfer> transfers;
+  int repeat = 1;
+};
+// The rounds of halving_doubling, hierarchical and parameter_server; empty for the others. hierarchical takes
+// equal numbers of ranks a node, else it is an Error.
+std::vector<Round> rounds(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group);
+
+// The transfers of one collective; none for in_network, whose switches take part (sim/network/in_network).
+// `rings` counts the rings, each with its share of S, which enter the nodes
 // at different GPUs (one a NIC). all_to_all has n(n-1) of them, the others O(n).
 std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group,
                                 int rings = 1);

@@ -14,40 +14,108 @@ void require(bool holds, const char* what) {
   if (!holds) throw Error(ErrorKind::input, what);
 }
 
-// The GPUs of a node around an NVSwitch, or on the host bridges that also hold the NICs. A bridge holds one
-// NIC and its share of the GPUs; with several bridges, the first is the hub between them.
 struct NodeParts {
   std::vector<int> gpus;
-  std::vector<int> bridges;
+  std::vector<int> nics;
 };
 
-NodeParts add_node(Topology& topology, int node, int gpus, int bridges, const InsideDescription& inside) {
+int share_of(int index, int count, int parts) {
+  return static_cast<int>(static_cast<std::int64_t>(index) * parts / count);
+}
+
+LinkProperties nvlink(const InsideDescription& inside, double share) {
+  return {"nvlink", LinkKind::nvlink, inside.bandwidth * share, inside.efficiency, Time()};
+}
+
+void add_nvlinks(Topology& topology, const std::string& prefix, const std::vector<int>& gpus, int node,
+                 const InsideDescription& inside) {
+  if (gpus.size() < 2) return;
+  if (inside.kind == InsideLink::nvlink) {
+    const int hub = add_vertex(topology, prefix + ".nvswitch", VertexKind::nvswitch, node);
+    for (int gpu : gpus) add_link_pair(topology, gpu, hub, nvlink(inside, 1));
+  } else if (inside.kind == InsideLink::nvlink_pairs) {
+    for (std::size_t g = 0; g + 1 < gpus.size(); g += 2) {
+      add_link_pair(topology, gpus[g], gpus[g + 1], nvlink(inside, 1));
+    }
+  } else if (inside.kind == InsideLink::nvlink_mesh) {
+    // Links between the GPUs of a DGX-1 with V100, six of each (nvidia-smi topo -m).
+    constexpr int mesh[][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
+                               {1, 5, 2}, {2, 3, 2}, {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1},
+                               {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
+    for (const auto& [a, b, links] : mesh) {
+      const auto most = static_cast<int>(gpus.size());
+      if (a >= most || b >= most) continue;
+      add_link_pair(topology, gpus[static_cast<std::size_t>(a)], gpus[static_cast<std::size_t>(b)],
+                    nvlink(inside, links / 6.0));
+    }
+  }
+}
+
+LinkProperties pcie(const InsideDescription& inside) {
+  const InsideDescription own =
+      inside.kind == InsideLink::pcie ? inside : pcie_of_generation(inside.pcie_generation);
+  return {"pcie", LinkKind::pcie, own.bandwidth, own.efficiency, Time()};
+}
+
+// What holds GPUs and NICs: PCIe switches on their host bridges, or a host bridge for each NIC. Bridges meet
+// in the first.
+std::vector<int> add_pcie_tree(Topology& topology, const std::string& prefix, int node, int nics,
+                               const InsideDescription& inside) {
+  const int count = inside.pcie_switches > 0 ? std::max(1, inside.host_bridges) : nics;
+  std::vector<int> bridges;
+  for (int b = 0; b < count; ++b) {
+    bridges.push_back(
+        add_vertex(topology, fmt::format("{}.bridge{}", prefix, b), VertexKind::host_bridge, node));
+  }
+  std::vector<int> holders = bridges;
+  if (inside.pcie_switches > 0) {
+    holders.clear();
+    for (int s = 0; s < inside.pcie_switches; ++s) {
+      holders.push_back(
+          add_vertex(topology, fmt::format("{}.pcie{}", prefix, s), VertexKind::pcie_switch, node));
+      add_link_pair(topology, holders.back(),
+                    bridges[static_cast<std::size_t>(share_of(s, inside.pcie_switches, count))],
+                    pcie(inside));
+    }
+  }
+  return holders;
+}
+
+void join_bridges(Topology& topology, int first_vertex, const InsideDescription& inside) {
+  int hub = -1;
+  for (int v = first_vertex; v < static_cast<int>(topology.vertices.size()); ++v) {
+    if (topology.vertices[static_cast<std::size_t>(v)].kind != VertexKind::host_bridge) continue;
+    if (hub >= 0) add_link_pair(topology, hub, v, pcie(inside));
+    if (hub < 0) hub = v;
+  }
+}
+
+// The GPUs of a node, what joins them, and the NICs in their slots; without NICs PCIe only where it is
+// needed.
+NodeParts add_node(Topology& topology, int node, int gpus, int nics, const InsideDescription& inside,
+                   Rate nic_rate) {
   const std::string prefix = fmt::format("node{}", node);
+  const auto first_vertex = static_cast<int>(topology.vertices.size());
   NodeParts parts;
   for (int g = 0; g < gpus; ++g) {
     parts.gpus.push_back(add_vertex(topology, fmt::format("{}.gpu{}", prefix, g), VertexKind::gpu, node));
     topology.workers.push_back(parts.gpus.back());
   }
-  if (inside.kind == InsideLink::nvlink && gpus > 1) {
-    const int hub = add_vertex(topology, prefix + ".nvswitch", VertexKind::nvswitch, node);
-    for (int gpu : parts.gpus) {
-      add_link_pair(topology, gpu, hub,
-                    {"nvlink", LinkKind::nvlink, inside.bandwidth, inside.efficiency, Time()});
-    }
-  }
-  for (int b = 0; b < bridges; ++b) {
-    parts.bridges.push_back(
-        add_vertex(topology, fmt::format("{}.bridge{}", prefix, b), VertexKind::host_bridge, node));
-  }
-  const InsideDescription pcie = inside.kind == InsideLink::pcie ? inside : pcie_of_generation(5);
-  const LinkProperties pcie_link = {"pcie", LinkKind::pcie, pcie.bandwidth, pcie.efficiency, Time()};
-  for (int g = 0; g < gpus && bridges > 0; ++g) {
-    const int bridge = static_cast<int>(static_cast<std::int64_t>(g) * bridges / gpus);
+  add_nvlinks(topology, prefix, parts.gpus, node, inside);
+  if (nics == 0 && inside.kind == InsideLink::nvlink && inside.pcie_switches == 0) return parts;
+  const std::vector<int> holders = add_pcie_tree(topology, prefix, node, std::max(1, nics), inside);
+  const auto count = static_cast<int>(holders.size());
+  for (int g = 0; g < gpus; ++g) {
     add_link_pair(topology, parts.gpus[static_cast<std::size_t>(g)],
-                  parts.bridges[static_cast<std::size_t>(bridge)], pcie_link);
+                  holders[static_cast<std::size_t>(share_of(g, gpus, count))], pcie(inside));
   }
-  for (int b = 1; b < bridges; ++b) {
-    add_link_pair(topology, parts.bridges[0], parts.bridges[static_cast<std::size_t>(b)], pcie_link);
+  join_bridges(topology, first_vertex, inside);
+  for (int n = 0; n < nics; ++n) {
+    parts.nics.push_back(add_vertex(topology, fmt::format("{}.nic{}", prefix, n), VertexKind::nic, node));
+    // A NIC's slot has at least the rate of the NIC.
+    const Rate slot = std::max(pcie_of_generation(inside.pcie_generation).bandwidth, nic_rate);
+    add_link_pair(topology, holders[static_cast<std::size_t>(share_of(n, nics, count))], parts.nics.back(),
+                  {"nic slot", LinkKind::pcie, slot, 1, Time()});
   }
   return parts;
 }
@@ -72,38 +140,86 @@ InsideDescription nvlink_of_hopper() {
   return {InsideLink::nvlink, Rate(18 * 25e9), 20.6 / 25.0};
 }
 
+const char* name_of(InsideLink kind) {
+  switch (kind) {
+    case InsideLink::nvlink:
+      return "nvlink";
+    case InsideLink::nvlink_mesh:
+      return "nvlink-mesh";
+    case InsideLink::nvlink_pairs:
+      return "nvlink-pairs";
+    case InsideLink::pcie:
+      return "pcie";
+  }
+  return "?";
+}
+
+InsideDescription nvlink_of_volta() {
+  return {InsideLink::nvlink_mesh, Rate(6 * 25e9), 20.0 / 25.0, 3};
+}
+
 InsideDescription nvlink_of_ampere() {
   return {InsideLink::nvlink, Rate(12 * 25e9), 20.0 / 25.0};
 }
 
 InsideDescription pcie_of_generation(int generation) {
-  return {InsideLink::pcie, Rate(15.75e9 * std::ldexp(1.0, generation - 3)), 12.0 / 15.75};
+  return {InsideLink::pcie, Rate(15.75e9 * std::ldexp(1.0, generation - 3)), 12.0 / 15.75, generation};
 }
 
-Topology make_topology(const EthernetNodes& family) {
-  require(family.nodes >= 1, "ethernet-nodes: nodes is at least 1");
-  require(family.gpus_per_node >= 1, "ethernet-nodes: gpus_per_node is at least 1");
-  require(family.nics >= 1, "ethernet-nodes: nics is at least 1");
-  require(family.network.bandwidth.bytes_per_second() > 0, "ethernet-nodes: network.bandwidth is above zero");
+namespace {
+
+// Nodes without what joins them, and their NICs as ports.
+Topology nodes_of(const EthernetNodes& family, const char* name, std::vector<Port>& ports) {
+  auto check = [name](bool holds, const char* what) {
+    if (!holds) throw Error(ErrorKind::input, fmt::format("{}: {}", name, what));
+  };
+  check(family.nodes >= 1, "nodes is at least 1");
+  check(family.gpus_per_node >= 1, "gpus_per_node is at least 1");
+  check(family.nics >= 1, "nics is at least 1");
+  check(family.network.bandwidth.bytes_per_second() > 0, "network.bandwidth is above zero");
   Topology topology;
-  topology.name = "ethernet-nodes";
+  topology.name = name;
   topology.nodes = family.nodes;
   topology.gpus_per_node = family.gpus_per_node;
   topology.nics_per_node = family.nics;
   topology.network = with_defaults(family.network);
-  const int network_switch = add_vertex(topology, "switch", VertexKind::network_switch, -1);
   for (int node = 0; node < family.nodes; ++node) {
-    const NodeParts parts = add_node(topology, node, family.gpus_per_node, family.nics, family.inside);
-    for (int n = 0; n < family.nics; ++n) {
-      const int nic = add_vertex(topology, fmt::format("node{}.nic{}", node, n), VertexKind::nic, node);
-      // A NIC's slot has at least the rate of the NIC.
-      const InsideDescription pcie = pcie_of_generation(5);
-      const Rate slot = std::max(pcie.bandwidth, family.network.bandwidth);
-      add_link_pair(topology, parts.bridges[static_cast<std::size_t>(n)], nic,
-                    {"nic slot", LinkKind::pcie, slot, 1, Time()});
-      add_link_pair(topology, nic, network_switch, network_link(topology.network));
-    }
+    const NodeParts parts =
+        add_node(topology, node, family.gpus_per_node, family.nics, family.inside, family.network.bandwidth);
+    for (int n = 0; n < family.nics; ++n) ports.push_back({parts.nics[static_cast<std::size_t>(n)], node, n});
   }
+  return topology;
+}
+
+template <class... Each>
+struct Overloaded : Each... {
+  using Each::operator()...;
+};
+template <class... Each>
+Overloaded(Each...) -> Overloaded<Each...>;
+
+}  // namespace
+
+Topology make_topology(const EthernetNodes& family) {
+  std::vector<Port> ports;
+  Topology topology = nodes_of(family, "ethernet-nodes", ports);
+  const int network_switch = add_vertex(topology, "switch", VertexKind::network_switch, -1);
+  for (const Port& port : ports)
+    add_link_pair(topology, port.vertex, network_switch, network_link(topology.network));
+  validate(topology);
+  return topology;
+}
+
+Topology make_topology(const FabricNodes& family) {
+  std::vector<Port> ports;
+  Topology topology = nodes_of(family.nodes, "fabric", ports);
+  std::visit(Overloaded{[&](const LeafSpineShape& shape) { join_leaf_spine(topology, ports, shape); },
+                        [&](const FatTreeShape& shape) { join_fat_tree(topology, ports, shape); },
+                        [&](const RailShape& shape) { join_rails(topology, ports, shape); },
+                        [&](const DragonflyShape& shape) { join_dragonfly(topology, ports, shape); },
+                        [&](const Torus& shape) { join_torus(topology, ports, shape.sides); },
+                        [&](const WanShape& shape) { join_sites(topology, ports, shape); }},
+             family.shape);
   validate(topology);
   return topology;
 }
@@ -125,7 +241,7 @@ Topology make_topology(const NvlinkNode& family) {
   Topology topology;
   topology.name = "nvlink-node";
   topology.gpus_per_node = family.gpus_per_node;
-  add_node(topology, 0, family.gpus_per_node, family.inside.kind == InsideLink::pcie ? 1 : 0, family.inside);
+  add_node(topology, 0, family.gpus_per_node, 0, family.inside, Rate());
   validate(topology);
   return topology;
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <variant>
+#include <vector>
 
+#include "sim/network/fabrics.hpp"
 #include "sim/network/topology.hpp"
 
 namespace foretrain {
@@ -12,17 +15,25 @@ namespace foretrain {
 // NET_BW), 24 of 25 GB/s at 200.
 double transport_efficiency(Transport transport);
 
-// What joins the GPUs of a node.
-enum class InsideLink { nvlink, pcie };
+// What joins the GPUs of a node: NVLink to an NVSwitch; NVLink from GPU to GPU as in a DGX-1 (a hybrid mesh
+// of two fours) or in pairs, with PCIe for the rest; PCIe alone.
+enum class InsideLink { nvlink, nvlink_mesh, nvlink_pairs, pcie };
+const char* name_of(InsideLink kind);  // "nvlink", "nvlink-mesh", ...
 
 struct InsideDescription {
   InsideLink kind = InsideLink::nvlink;
   Rate bandwidth;  // of one GPU and direction
   double efficiency = 1;
+  int pcie_generation = 5;
+  // PCIe switches, each with its share of the GPUs and NICs, spread over the host bridges. 0: a bridge a NIC.
+  int pcie_switches = 0;
+  int host_bridges = 1;  // sockets, where there are switches
 };
 
 // NVLink 4 of Hopper: 18 links of 25 GB/s, of which NCCL counts 20.6 (topo.h, SM90_NVLINK_BW).
 InsideDescription nvlink_of_hopper();
+// NVLink 2 of Volta: 6 links of 25 GB/s, of which NCCL counts 20 (topo.h, SM70_NVLINK_BW).
+InsideDescription nvlink_of_volta();
 // NVLink 3 of Ampere: 12 links of 25 GB/s, of which NCCL counts 20 (topo.h, SM80_NVLINK_BW).
 InsideDescription nvlink_of_ampere();
 // PCIe of a generation with 16 lanes: 15.75 GB/s at 3, twice that a generation; NCCL counts 12 of 15.75.
@@ -46,6 +57,17 @@ struct EthernetNodes {
   NetworkDescription network;
 };
 Topology make_topology(const EthernetNodes& family);
+
+// Nodes as in `ethernet-nodes` whose NICs a fabric of switches joins.
+struct Torus {
+  std::vector<int> sides;
+};
+using FabricShape = std::variant<LeafSpineShape, FatTreeShape, RailShape, DragonflyShape, Torus, WanShape>;
+struct FabricNodes {
+  EthernetNodes nodes;
+  FabricShape shape;
+};
+Topology make_topology(const FabricNodes& family);
 
 // `one-node`: CPU workers that share the memory of one machine.
 struct OneNode {

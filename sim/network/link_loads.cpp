@@ -7,16 +7,20 @@
 namespace foretrain {
 
 LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
-                     std::span<const Transfer> transfers) {
+                     std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra) {
   LinkLoads loads;
   std::unordered_map<int, double> shares;
+  auto add = [&](int link, double share) {
+    const Link& crossed = topology.links[static_cast<std::size_t>(link)];
+    shares[crossed.half_duplex ? std::min(link, crossed.reverse) : link] += share;
+  };
+  for (const auto& [link, share] : extra) add(link, share);
   for (const Transfer& transfer : transfers) {
     Time latency;
     for (int link : routes.between(group.workers[static_cast<std::size_t>(transfer.from)],
                                    group.workers[static_cast<std::size_t>(transfer.to)])) {
-      const Link& crossed = topology.links[static_cast<std::size_t>(link)];
-      shares[crossed.half_duplex ? std::min(link, crossed.reverse) : link] += transfer.share;
-      latency += crossed.latency;
+      add(link, transfer.share);
+      latency += topology.links[static_cast<std::size_t>(link)].latency;
     }
     loads.longest_latency = std::max(loads.longest_latency, latency);
   }

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/network/collectives.hpp"
@@ -26,7 +27,8 @@ struct LinkLoads {
   Time longest_latency;  // of one transfer's way
 };
 
+// `extra` adds shares on links by themselves.
 LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
-                     std::span<const Transfer> transfers);
+                     std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra = {});
 
 }  // namespace foretrain

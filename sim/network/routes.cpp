@@ -69,11 +69,12 @@ struct Routes::State {
   }
 
   int weight_of(const Link& link) const {
+    if (link.kind == LinkKind::network) return 3;
     if (link.kind != LinkKind::pcie) return 2;
     auto is_bridge = [this](int vertex) {
       return topology->vertices[static_cast<std::size_t>(vertex)].kind == VertexKind::host_bridge;
     };
-    return is_bridge(link.from) && is_bridge(link.to) ? 6 : 3;
+    return is_bridge(link.from) && is_bridge(link.to) ? 5 : 3;
   }
 
   // Of equally short ways, that over the link of the lowest order.

@@ -1,8 +1,8 @@
-// Shortest-path routes over a topology: fewest hops, where an NVLink, memory or network hop counts 2, a PCIe
-// hop 3 and one from host bridge to host bridge 6. Up and down in trees of switches follows from that. Among
-// equal ones the topology's route choice decides, so that a rerun takes the same way.
-// Workers do not forward, but for NVLink to NVLink, and for NVLink to a NIC near them on the sender's node
-// (NCCL's PXN: how all-to-all stays on its rail); nodes do not forward for others.
+// Shortest-path routes over a topology: fewest hops, where an NVLink or memory hop counts 2, a network or
+// PCIe hop 3 and one from host bridge to host bridge 5. Up and down in trees of switches follows from that.
+// Among equal ones the topology's route choice decides, so that a rerun takes the same way. Workers do not
+// forward, but for NVLink to NVLink, and for NVLink to a NIC near them on the sender's node (NCCL's PXN: how
+// all-to-all stays on its rail); nodes do not forward for others.
 #pragma once
 
 #include <memory>

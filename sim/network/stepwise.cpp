@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/network/flows.hpp"
+#include "sim/network/in_network.hpp"
 
 namespace foretrain {
 namespace {
@@ -69,7 +70,10 @@ class SendGraph {
   // A stream of pieces from one rank to another; returns the first send's index, the others follow it. Each
   // waits for the one before.
   int add_stream(int from, int to, double bytes, int pieces) {
-    const int route = add_route(engine_, routes_, group_, from, to);
+    return add_stream_on(add_route(engine_, routes_, group_, from, to), bytes, pieces);
+  }
+
+  int add_stream_on(int route, double bytes, int pieces) {
     const auto first = static_cast<int>(sends_.size());
     for (int piece = 0; piece < pieces; ++piece) {
       sends_.push_back({route, bytes / pieces, 0, {}});
@@ -81,6 +85,38 @@ class SendGraph {
   // The pieces of `later` each wait for the same piece of `earlier`.
   void chain(int earlier, int later, int pieces) {
     for (int piece = 0; piece < pieces; ++piece) add_order(earlier + piece, later + piece);
+  }
+
+  // One send over a single link, whoever its ends are.
+  int add_link_stream(const Topology& topology, int link, double bytes, int pieces) {
+    const int way[] = {link};
+    return add_stream_on(engine_.add_route(way, topology.links[static_cast<std::size_t>(link)].latency),
+                         bytes, pieces);
+  }
+
+  // Rounds one after the other: a rank sends in a round once it has sent and received all of the one before.
+  // `gates` are what its first sends wait for, and become what comes after its last.
+  void add_rounds(const std::vector<Round>& all, double bytes, std::vector<std::vector<int>>& gates) {
+    for (const Round& round : all) {
+      for (int turn = 0; turn < round.repeat; ++turn) {
+        std::vector<std::vector<int>> next(gates.size());
+        for (const Transfer& each : round.transfers) {
+          const int send = add_stream(each.from, each.to, bytes * each.share, 1);
+          for (int before : gates[static_cast<std::size_t>(each.from)]) add_order(before, send);
+          next[static_cast<std::size_t>(each.from)].push_back(send);
+          next[static_cast<std::size_t>(each.to)].push_back(send);
+        }
+        for (std::size_t rank = 0; rank < next.size(); ++rank) {
+          if (next[rank].empty()) next[rank] = gates[rank];  // it sits this one out
+        }
+        gates = std::move(next);
+      }
+    }
+  }
+
+  void add_order(int earlier, int later) {
+    sends_[static_cast<std::size_t>(earlier)].before.push_back(later);
+    ++sends_[static_cast<std::size_t>(later)].waits_for;
   }
 
   void run() {
@@ -108,11 +144,6 @@ class SendGraph {
     int waits_for = 0;
     std::vector<int> before;
   };
-
-  void add_order(int earlier, int later) {
-    sends_[static_cast<std::size_t>(earlier)].before.push_back(later);
-    ++sends_[static_cast<std::size_t>(later)].waits_for;
-  }
 
   FlowEngine& engine_;
   Routes& routes_;
@@ -177,6 +208,45 @@ void add_chain(SendGraph& graph, const std::vector<int>& order, bool towards_fir
   }
 }
 
+// Up the trees in pieces, each link once those below have brought theirs, and down the same way; between the
+// rounds within the nodes.
+void add_in_network(SendGraph& graph, const Topology& topology, Routes& routes, const RankGroup& group,
+                    double bytes, int pieces) {
+  const Round inside = round_within_nodes(group);
+  std::vector<std::vector<int>> gates(static_cast<std::size_t>(group.ranks));
+  if (inside.repeat > 0) graph.add_rounds({inside}, bytes, gates);
+  std::vector<std::vector<int>> after(gates.size());
+  const std::vector<SwitchTree> trees = switch_trees(topology, routes, group);
+  for (const SwitchTree& tree : trees) {
+    const std::size_t links = tree.up.size();
+    std::vector<int> up(links), down(links);
+    for (std::size_t i = 0; i < links; ++i) {
+      const Link& link = topology.links[static_cast<std::size_t>(tree.up[i])];
+      up[i] = graph.add_link_stream(topology, tree.up[i], bytes * tree.share, pieces);
+      down[i] = graph.add_link_stream(topology, link.reverse, bytes * tree.share, pieces);
+    }
+    for (std::size_t i = 0; i < links; ++i) {
+      if (tree.parent[i] >= 0) {
+        const auto above = static_cast<std::size_t>(tree.parent[i]);
+        graph.chain(up[i], up[above], pieces);
+        graph.chain(down[above], down[i], pieces);
+        continue;
+      }
+      for (std::size_t other = 0; other < links; ++other) {
+        if (tree.parent[other] < 0) graph.chain(up[other], down[i], pieces);
+      }
+    }
+    for (std::size_t i = 0; i < links; ++i) {
+      const int vertex = topology.links[static_cast<std::size_t>(tree.up[i])].from;
+      const auto rank = std::find(group.workers.begin(), group.workers.end(), vertex) - group.workers.begin();
+      if (static_cast<std::size_t>(rank) == group.workers.size()) continue;
+      for (int before : gates[static_cast<std::size_t>(rank)]) graph.add_order(before, up[i]);
+      after[static_cast<std::size_t>(rank)].push_back(down[i] + pieces - 1);
+    }
+  }
+  if (inside.repeat > 0) graph.add_rounds({inside}, bytes, after);
+}
+
 void check_size(double sends) {
   if (sends > static_cast<double>(most_sends)) {
     throw Error(ErrorKind::input,
@@ -208,6 +278,17 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
           add_tree(graph, rank_tree(group, nodes, pair, rings), size / 2 / rings, pieces);
         }
       }
+      graph.run();
+    } else if (algorithm == CollectiveAlgorithm::in_network) {
+      check_size(8 * n * pieces);
+      add_in_network(graph, topology, routes, group, size, pieces);
+      graph.run();
+    } else if (const std::vector<Round> all = rounds(kind, algorithm, group); !all.empty()) {
+      double sends = 0;
+      for (const Round& round : all) sends += static_cast<double>(round.transfers.size()) * round.repeat;
+      check_size(sends);
+      std::vector<std::vector<int>> gates(static_cast<std::size_t>(group.ranks));
+      graph.add_rounds(all, size, gates);
       graph.run();
     } else if (algorithm == CollectiveAlgorithm::direct) {
       check_size(n * n);

@@ -45,7 +45,8 @@ GradientOrder gradient_order(const StepTimes& times) {
 }  // namespace
 
 StepSimulation::StepSimulation(const Scenario& scenario)
-    : workers_(static_cast<int>(scenario.cluster.topology.workers.size())) {
+    : workers_(static_cast<int>(scenario.cluster.topology.workers.size())),
+      compute_factors_(scenario.cluster.topology.compute_factors) {
   const Model* model = scenario.model.get();
   Model listed;
   double host = assumed_collective_host;
@@ -140,21 +141,43 @@ double StepSimulation::launches() const {
   return sum;
 }
 
+// Ranks of one program and one speed are alike. The slowest class stands last.
+ReplayInput StepSimulation::classes(bool plain) const {
+  ReplayInput input = plain ? plain_replay(graph_) : symmetric_replay(graph_);
+  if (compute_factors_.empty()) return input;
+  const std::vector<RankClass> programs = std::move(input.classes);
+  input.classes.clear();
+  std::map<std::pair<double, int>, std::vector<std::size_t>> alike;
+  for (std::size_t rank = 0; rank < input.class_of_rank.size(); ++rank) {
+    const double factor =
+        rank < compute_factors_.size() ? compute_factors_[rank] : 1;  // servers are no workers
+    alike[{factor, input.class_of_rank[rank]}].push_back(rank);
+  }
+  for (const auto& [key, ranks] : alike) {
+    const RankClass& like = programs[static_cast<std::size_t>(key.second)];
+    for (const std::size_t rank : ranks) input.class_of_rank[rank] = static_cast<int>(input.classes.size());
+    input.classes.push_back({like.program, static_cast<std::int64_t>(ranks.size()), key.first, 1});
+  }
+  return input;
+}
+
 StepOutcome StepSimulation::run(const StepFactors& factors) const {
   StepOutcome out;
-  out.input = factors.plain ? plain_replay(graph_) : symmetric_replay(graph_);
+  out.input = classes(factors.plain);
   ReplayInput& input = out.input;
   const double slowest = std::max(factors.slowest_device, factors.slowest_host);
-  if (slowest > 1 && input.classes.size() == 1 && input.classes[0].count > 1) {
-    // One rank of the class stands apart: its place does not matter, since all of them meet in every
-    // collective.
-    input.classes.push_back(input.classes[0]);
-    input.classes[0].count -= 1;
-    input.classes[1].count = 1;
-    input.class_of_rank.back() = 1;
+  const bool are_alike = input.classes.size() == 1 || !compute_factors_.empty();
+  if (slowest > 1 && are_alike && input.classes.back().count > 1) {
+    // One rank of the (slowest) class stands apart: its place does not matter, since all of them meet in
+    // every collective.
+    const auto apart = static_cast<int>(input.classes.size());
+    input.classes.push_back(input.classes.back());
+    input.classes[input.classes.size() - 2].count -= 1;
+    input.classes.back().count = 1;
+    *std::find(input.class_of_rank.rbegin(), input.class_of_rank.rend(), apart - 1) = apart;
   }
   for (RankClass& each : input.classes) {
-    each.compute_factor = factors.device;
+    each.compute_factor *= factors.device;
     each.host_factor = factors.host;
   }
   input.classes.back().compute_factor *= factors.slowest_device;

@@ -62,6 +62,7 @@ class StepSimulation {
 
  private:
   const CollectiveUse& use_of(const Operation& operation) const;
+  ReplayInput classes(bool plain) const;
 
   StepTimes times_;
   std::vector<Bucket> buckets_;
@@ -69,6 +70,7 @@ class StepSimulation {
   std::vector<CollectiveUse> collectives_;
   std::map<std::pair<int, std::int64_t>, std::size_t> use_of_;  // by kind and bytes, into collectives_
   int workers_ = 1;
+  std::vector<double> compute_factors_;  // of the workers, where they differ
   Time launch_latency_, event_wait_;
   int queue_depth_ = 1024;
   double device_noise_ = 0, host_noise_ = 0;  // standard deviations of the logarithm of a step's time

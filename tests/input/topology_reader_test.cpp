@@ -78,7 +78,7 @@ TEST_CASE("a shipped machine takes keys on top of its own") {
 }
 
 TEST_CASE("an explicit graph with parameters: leaf and spine") {
-  const Topology topology = read("topology: leaf-spine\nleaves: 3\ngpus_per_host: 2\n").topology;
+  const Topology topology = read("topology: leaf-spine-graph\nleaves: 3\ngpus_per_host: 2\n").topology;
   CHECK(topology.workers.size() == 24);
   CHECK(topology.nodes == 12);
   Routes routes(topology);
@@ -111,7 +111,7 @@ TEST_CASE("what is wrong in a cluster is found with its place") {
             .find("counts from 0") != std::string::npos);
   CHECK(errors_of("topology: nvlink-node\ngpus_per_node: 8\nnodes: 2\n").find("needs a network") !=
         std::string::npos);
-  CHECK(errors_of("topology: leaf-spine\nleafs: 2\n").find("did you mean 'leaves'?") != std::string::npos);
+  CHECK(errors_of("topology: leaf-spine-graph\nleafs: 2\n").find("did you mean 'leaves'?") != std::string::npos);
   CHECK(
       errors_of(
           "topology: ethernet-nodes\nnodes: 200000\ngpus_per_node: 1000\nnetwork: { bandwidth: 1 Gbit/s }\n")
@@ -131,5 +131,5 @@ TEST_CASE("what is wrong in a graph is found with its place") {
   CHECK(graph_errors(
             "vertices:\n  - { name: \"a{i}{j}\", kind: nic, for: { i: 1000000000, j: 9 } }\nlinks: []\n")
             .find("more than 2 million parts") != std::string::npos);
-  CHECK(graph_errors("family: ring\n").find("family: 'ring' is unknown") != std::string::npos);
+  CHECK(graph_errors("family: rings\n").find("family: 'rings' is unknown") != std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sim/base/error.hpp"
@@ -104,6 +105,65 @@ TEST_CASE("nodes of several GPUs: the NIC sets the pace, in closed form and step
       stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 100e6, {}, {1, 300});
   CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 100e6) ==
         doctest::Approx(tree).epsilon(0.05));
+}
+
+// Halving and doubling over n = 2^k hosts sends what the ring does, 2(n-1)/n S, in 2 log2(n) steps; in the
+// network each rank sends S once and has it once.
+TEST_CASE("algorithms by rounds keep to their closed forms") {
+  const double size = 8e6, rate = 1.25e9, hop = 10e-6;
+  for (int n : {2, 4, 16}) {
+    const Topology topology = star(n, 10, 5);
+    const double steps = std::log2(n);
+    CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::halving_doubling, size) ==
+          doctest::Approx(2.0 * (n - 1) / n * size / rate + 2 * steps * hop).epsilon(1e-3));
+    CHECK(stepwise(topology, CollectiveKind::all_gather, CollectiveAlgorithm::halving_doubling, size) ==
+          doctest::Approx(1.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));
+    CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::in_network, size, {},
+                   {1, 2000}) == doctest::Approx(size / rate + hop).epsilon(0.02));
+    // A server on each host: S/n from and to each of the n - 1 others, both ways.
+    CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::parameter_server, size) ==
+          doctest::Approx(2.0 * (n - 1) / n * size / rate + 2 * hop).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("every algorithm by rounds: closed form against the replay, on nodes and trees") {
+  EthernetNodes nodes;
+  nodes.nodes = 6;
+  nodes.gpus_per_node = 4;
+  nodes.nics = 2;
+  nodes.network = {Rate::bits_per_second(100e9), Time::microseconds(2), Transport::rdma, {}};
+  const Topology all[] = {star(6, 25, 0), star(8, 25, 3), make_topology(nodes),
+                          make_topology(FabricNodes{nodes, RailShape{}}),
+                          make_topology(FabricNodes{nodes, LeafSpineShape{4, 2, 2}})};
+  for (const Topology& topology : all) {
+    CAPTURE(topology.workers.size());
+    for (CollectiveAlgorithm algorithm :
+         {CollectiveAlgorithm::halving_doubling, CollectiveAlgorithm::hierarchical,
+          CollectiveAlgorithm::in_network, CollectiveAlgorithm::parameter_server}) {
+      CAPTURE(name_of(algorithm));
+      const double replayed = stepwise(topology, CollectiveKind::all_reduce, algorithm, 50e6, {}, {1, 1000});
+      // Rounds that differ by rank overlap in the replay: the closed form is not below it by more than a
+      // little.
+      const double closed = aggregate(topology, CollectiveKind::all_reduce, algorithm, 50e6);
+      const bool is_halving = algorithm == CollectiveAlgorithm::halving_doubling;
+      CHECK(closed >= replayed * (is_halving ? 0.85 : is_in_network ? 0.75 : 0.98));
+      CHECK(closed <= replayed * 1.25);
+    }
+  }
+}
+
+TEST_CASE("hierarchical needs equal nodes, in-network a switch") {
+  EthernetNodes nodes;
+  nodes.nodes = 2;
+  nodes.gpus_per_node = 4;
+  nodes.network = {Rate::bits_per_second(100e9), Time::microseconds(2), Transport::rdma, {}};
+  const Topology topology = make_topology(nodes);
+  CHECK_THROWS_WITH_AS(
+      stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::hierarchical, 1e6, {0, 1, 2, 3, 4}),
+      doctest::Contains("equal numbers"), Error);
+  const Topology memory = make_topology(OneNode{2});
+  CHECK_THROWS_WITH_AS(stepwise(memory, CollectiveKind::all_reduce, CollectiveAlgorithm::in_network, 1e6),
+                       doctest::Contains("no switch"), Error);
 }
 
 TEST_CASE("a slow host slows the ring to its rate") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <iostream>
 
 #include "tests/simgrid/peer.hpp"
 
@@ -18,6 +19,7 @@ template <typename Ask>
 std::vector<double> in_child(std::size_t count, const Ask& ask) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
+  std::cout.flush();  // or the child writes it again
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

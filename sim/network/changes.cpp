@@ -1,0 +1,112 @@
+#include "sim/network/changes.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/spelling.hpp"
+
+namespace foretrain {
+namespace {
+
+// Links whose name, class or one end fits.
+std::vector<std::size_t> links_of(const Topology& topology, const std::string& name) {
+  std::vector<std::size_t> found;
+  for (std::size_t l = 0; l < topology.links.size(); ++l) {
+    const Link& link = topology.links[l];
+    auto vertex = [&](int index) -> const std::string& {
+      return topology.vertices[static_cast<std::size_t>(index)].name;
+    };
+    if (fits(name, link.name) || fits(name, link.link_class) || fits(name, vertex(link.from)) ||
+        fits(name, vertex(link.to))) {
+      found.push_back(l);
+    }
+  }
+  if (!found.empty()) return found;
+  std::vector<std::string> names;
+  for (const Link& link : topology.links) {
+    if (names.size() < 20'000) names.push_back(link.name);
+  }
+  for (const Vertex& vertex : topology.vertices) {
+    if (names.size() < 20'000) names.push_back(vertex.name);
+  }
+  throw Error(ErrorKind::input, fmt::format("no link or vertex of topology '{}' is called '{}'{}",
+                                            topology.name, name, did_you_mean(name, names)));
+}
+
+void erase_links(Topology& topology, const std::vector<char>& is_gone) {
+  std::vector<int> place(topology.links.size(), -1);
+  std::vector<Link> kept;
+  for (std::size_t l = 0; l < topology.links.size(); ++l) {
+    if (is_gone[l]) continue;
+    place[l] = static_cast<int>(kept.size());
+    kept.push_back(topology.links[l]);
+  }
+  for (Link& link : kept) {
+    if (link.reverse >= 0) link.reverse = place[static_cast<std::size_t>(link.reverse)];
+  }
+  topology.links = std::move(kept);
+}
+
+}  // namespace
+
+bool fits(std::string_view pattern, std::string_view name) {
+  // Greedy with one point of return: the last '*' and how much it has taken.
+  std::size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+void change_links(Topology& topology, std::span<const LinkChange> changes) {
+  std::vector<char> is_gone(topology.links.size(), 0);
+  for (const LinkChange& change : changes) {
+    for (const std::size_t l : links_of(topology, change.name)) {
+      Link& link = topology.links[l];
+      if (change.failed) {
+        is_gone[l] = 1;
+        continue;
+      }
+      if (change.bandwidth) link.rate = *change.bandwidth;
+      if (change.latency) link.latency = *change.latency;
+      if (change.background) link.background = *change.background;
+      if (change.half_duplex) {
+        link.half_duplex = true;
+        if (link.reverse >= 0) topology.links[static_cast<std::size_t>(link.reverse)].half_duplex = true;
+      }
+      // It is no longer like its class, and reported by itself.
+      if ((change.bandwidth || change.background) && !link.link_class.starts_with("changed ")) {
+        link.link_class = "changed " + link.link_class;
+      }
+    }
+  }
+  erase_links(topology, is_gone);
+}
+
+void slow_workers(Topology& topology, int first, int last, double factor) {
+  const auto count = static_cast<int>(topology.workers.size());
+  if (first < 0 || last < first || last >= count) {
+    throw Error(ErrorKind::input,
+                fmt::format("slow_gpus: ranks {} to {} are not within the {} workers of the cluster", first,
+                            last, count));
+  }
+  topology.compute_factors.resize(topology.workers.size(), 1.0);
+  for (int rank = first; rank <= last; ++rank)
+    topology.compute_factors[static_cast<std::size_t>(rank)] *= factor;
+}
+
+}  // namespace foretrain

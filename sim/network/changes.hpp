@@ -1,0 +1,31 @@
+// What makes single links and workers of a topology differ from their like: slow, shared with others, failed.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/network/topology.hpp"
+
+namespace foretrain {
+
+struct LinkChange {
+  std::string name;  // of links, of a vertex (all its links), or of a class; '*' stands for any letters
+  std::optional<Rate> bandwidth;
+  std::optional<Time> latency;
+  std::optional<Rate> background;  // payload of other traffic
+  bool failed = false;             // the link is gone
+  bool half_duplex = false;
+};
+
+// Applies changes in order. Links that failed are taken out at the end. A name that fits nothing is an Error.
+void change_links(Topology& topology, std::span<const LinkChange> changes);
+
+// Makes the workers of ranks first to last slower by a factor.
+void slow_workers(Topology& topology, int first, int last, double factor);
+
+// Whether a name fits a pattern in which '*' stands for any letters.
+bool fits(std::string_view pattern, std::string_view name);
+
+}  // namespace foretrain

@@ -1,0 +1,91 @@
+#include "sim/network/changes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "sim/base/error.hpp"
+#include "sim/network/families.hpp"
+#include "sim/network/flows.hpp"
+#include "sim/network/routes.hpp"
+#include "sim/network/stepwise.hpp"
+
+using namespace foretrain;
+
+namespace {
+
+Topology star(int hosts) {
+  return make_topology(Star{hosts, Rate(1e9), Time(), {}});
+}
+
+double ring_seconds(const Topology& topology) {
+  std::vector<int> ranks(topology.workers.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  Routes routes(topology);
+  return replay_stepwise(topology, routes, CollectiveKind::all_gather, CollectiveAlgorithm::ring,
+                         rank_group(topology, ranks), Bytes(8'000'000))
+      .time.in_seconds();
+}
+
+}  // namespace
+
+TEST_CASE("a pattern fits where its stars can be filled") {
+  CHECK(fits("node3.nic0>*", "node3.nic0>switch"));
+  CHECK(fits("*nic*", "node3.nic0>switch"));
+  CHECK(fits("nic", "nic"));
+  CHECK(!fits("nic", "nic0"));
+  CHECK(!fits("*x*", "node3"));
+  CHECK(fits("*", ""));
+}
+
+TEST_CASE("links by name, by vertex, by class; what is left of one that others use") {
+  Topology topology = star(4);
+  const double before = ring_seconds(topology);
+  const std::vector<LinkChange> slow = {{"host1", Rate(5e8), {}, {}, false, false}};
+  change_links(topology, slow);
+  CHECK(topology.links[2].rate == Rate(5e8));
+  CHECK(topology.links[3].rate == Rate(5e8));
+  CHECK(topology.links[4].rate == Rate(1e9));
+  CHECK(topology.links[2].link_class == "changed host");
+  CHECK(ring_seconds(topology) > 1.5 * before);
+
+  Topology shared = star(4);
+  const std::vector<LinkChange> background = {{"host", {}, {}, Rate(7.5e8), false, false}};
+  change_links(shared, background);
+  CHECK(ring_seconds(shared) == doctest::Approx(4 * before));
+  const std::vector<LinkChange> all = {{"host2>switch", {}, {}, Rate(1e9), false, false}};
+  change_links(shared, all);
+  CHECK_THROWS_WITH_AS(validate(shared), doctest::Contains("leaves nothing"), Error);
+}
+
+TEST_CASE("a failed link is gone, and where it was the only way the error names both ends") {
+  Topology topology = star(3);
+  const std::vector<LinkChange> cut = {{"host2>switch", {}, {}, {}, true, false}};
+  change_links(topology, cut);
+  CHECK(topology.links.size() == 5);
+  for (std::size_t l = 0; l < topology.links.size(); ++l) {
+    const Link& link = topology.links[l];
+    if (link.reverse >= 0)
+      CHECK(topology.links[static_cast<std::size_t>(link.reverse)].reverse == static_cast<int>(l));
+  }
+  CHECK_THROWS_WITH_AS(ring_seconds(topology), doctest::Contains("no way from 'host2' to 'host0'"), Error);
+  const std::vector<LinkChange> unknown = {{"host9", {}, {}, {}, true, false}};
+  CHECK_THROWS_WITH_AS(change_links(topology, unknown), doctest::Contains("called 'host9'"), Error);
+}
+
+// Each host of a ring sends and receives at once: on half-duplex links both share the rate.
+TEST_CASE("half duplex halves a ring") {
+  Topology topology = star(4);
+  const double full = ring_seconds(topology);
+  const std::vector<LinkChange> half = {{"*", {}, {}, {}, false, true}};
+  change_links(topology, half);
+  CHECK(ring_seconds(topology) == doctest::Approx(2 * full));
+}
+
+TEST_CASE("slow workers multiply, and must be there") {
+  Topology topology = star(4);
+  slow_workers(topology, 1, 2, 1.5);
+  slow_workers(topology, 2, 2, 2);
+  CHECK(topology.compute_factors == std::vector<double>{1, 1.5, 3, 1});
+  CHECK_THROWS_WITH_AS(slow_workers(topology, 3, 4, 2), doctest::Contains("ranks 3 to 4"), Error);
+}
