@@ -131,12 +131,13 @@ struct CollectiveModel::State {
           round.repeat * std::max(load.network_seconds_per_byte, load.inside_seconds_per_byte);
     }
     if (algorithm == CollectiveAlgorithm::in_network) {
-      double slowest = 0;
+      std::map<int, double> shares;  // trees of several places in the nodes may share links
       for (const SwitchTree& tree : switch_trees(*topology, routes, ranks)) {
-        for (int link : tree.up) {
-          slowest =
-              std::max(slowest, tree.share / topology->links[static_cast<std::size_t>(link)].payload_rate());
-        }
+        for (int link : tree.up) shares[link] += tree.share;
+      }
+      double slowest = 0;
+      for (const auto& [link, share] : shares) {
+        slowest = std::max(slowest, share / topology->links[static_cast<std::size_t>(link)].payload_rate());
       }
       cost.between += 2;
       cost.latency += 2 * in_network_loads(*topology, routes, ranks).longest_latency.in_seconds();

@@ -111,7 +111,8 @@ TEST_CASE("what is wrong in a cluster is found with its place") {
             .find("counts from 0") != std::string::npos);
   CHECK(errors_of("topology: nvlink-node\ngpus_per_node: 8\nnodes: 2\n").find("needs a network") !=
         std::string::npos);
-  CHECK(errors_of("topology: leaf-spine-graph\nleafs: 2\n").find("did you mean 'leaves'?") != std::string::npos);
+  CHECK(errors_of("topology: leaf-spine-graph\nleafs: 2\n").find("did you mean 'leaves'?") !=
+        std::string::npos);
   CHECK(
       errors_of(
           "topology: ethernet-nodes\nnodes: 200000\ngpus_per_node: 1000\nnetwork: { bandwidth: 1 Gbit/s }\n")

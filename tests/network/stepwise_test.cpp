@@ -140,10 +140,12 @@ TEST_CASE("every algorithm by rounds: closed form against the replay, on nodes a
     for (CollectiveAlgorithm algorithm :
          {CollectiveAlgorithm::halving_doubling, CollectiveAlgorithm::hierarchical,
           CollectiveAlgorithm::in_network, CollectiveAlgorithm::parameter_server}) {
-      CAPTURE(name_of(algorithm));
-      const double replayed = stepwise(topology, CollectiveKind::all_reduce, algorithm, 50e6, {}, {1, 1000});
-      // Rounds that differ by rank overlap in the replay: the closed form is not below it by more than a
-      // little.
+      CAPTURE(std::string(name_of(algorithm)));
+      const bool is_in_network = algorithm == CollectiveAlgorithm::in_network;
+      // In a stream every piece waits for the latency of the one before: few of them where there is some.
+      const double replayed =
+          stepwise(topology, CollectiveKind::all_reduce, algorithm, 50e6, {}, {1, is_in_network ? 20 : 1});
+      // Where nodes are not in step, as with halving over 6 hosts or 24 ranks, rounds overlap in the replay.
       const double closed = aggregate(topology, CollectiveKind::all_reduce, algorithm, 50e6);
       const bool is_halving = algorithm == CollectiveAlgorithm::halving_doubling;
       CHECK(closed >= replayed * (is_halving ? 0.85 : is_in_network ? 0.75 : 0.98));
