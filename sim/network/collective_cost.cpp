@@ -18,6 +18,19 @@ namespace {
 // the payload that a network carries. Held against published runs in validation.
 constexpr double latency_doubt = 1.0, inside_doubt = 0.12, network_doubt = 0.06;
 
+// Of a GPU by what it is joined with, where no profile names it: NVLink 2 to 5, or PCIe 3 to 5.
+GpuGeneration generation_by(double inside_rate, bool nvlink) {
+  if (nvlink) {
+    return inside_rate <= 150e9   ? GpuGeneration::volta
+           : inside_rate <= 300e9 ? GpuGeneration::ampere
+           : inside_rate <= 450e9 ? GpuGeneration::hopper
+                                  : GpuGeneration::blackwell;
+  }
+  return inside_rate <= 16e9   ? GpuGeneration::volta
+         : inside_rate <= 32e9 ? GpuGeneration::ampere
+                               : GpuGeneration::hopper;
+}
+
 // What the topology and the profile tell NCCL about one node.
 NcclSystem system_of(const Topology& topology, const Profile* profile) {
   NcclSystem system;
@@ -29,15 +42,22 @@ NcclSystem system_of(const Topology& topology, const Profile* profile) {
   system.nvlink = false;
   system.nic_is_near = topology.network.transport == Transport::rdma;
   const int first = topology.workers.front();
+  double nvlink_rate = 0, other_rate = 0;  // line rates
   for (const Link& link : topology.links) {
     if (link.from != first || link.kind == LinkKind::network) continue;
     const double rate = link.rate.bytes_per_second() * link.efficiency * 1e-9;
     if (link.kind == LinkKind::nvlink) {
+      nvlink_rate += link.rate.bytes_per_second();
       system.inside_gb_per_s = system.nvlink ? system.inside_gb_per_s + rate : rate;
       system.nvlink = true;
     } else if (!system.nvlink) {
+      other_rate = std::max(other_rate, link.rate.bytes_per_second());
       system.inside_gb_per_s = std::max(system.inside_gb_per_s, rate);
     }
+  }
+  const double line_rate = system.nvlink ? nvlink_rate : other_rate;
+  if ((profile == nullptr || profile->runs.empty()) && line_rate > 0) {
+    system.generation = generation_by(line_rate, system.nvlink);
   }
   return system;
 }

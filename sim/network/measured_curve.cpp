@@ -122,7 +122,8 @@ MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice) con
   }
   const Point& first = next == 0 ? alike[0] : alike[alike.size() - 2];
   const Point& second = next == 0 ? alike[1] : alike[alike.size() - 1];
-  const double time = line(first, second, bytes);
+  // The same collective of fewer bytes has been seen to take no less.
+  const double time = std::max(line(first, second, bytes), std::min(points_[upper - 1].seconds, b.seconds));
   return reading(next == 0 ? first : second, time,
                  b.relative_uncertainty + std::abs(time - any.seconds) / 2 / time);
 }

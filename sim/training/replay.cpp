@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <unordered_map>
 
 #include "sim/base/error.hpp"
@@ -31,11 +30,29 @@ std::uint32_t priority_of(EventKind kind) {
 
 struct Issued {
   std::int64_t index;  // step * operations + operation
+  int place;           // operation in the program
   Time first, last;    // when the first and the last of its launches can start on an idle device
 };
 
+// First in, first out, in one piece of memory.
+class IssuedQueue {
+ public:
+  bool empty() const { return head_ == items_.size(); }
+  const Issued& front() const { return items_[head_]; }
+  void push_back(const Issued& issued) { items_.push_back(issued); }
+  void pop_front() {
+    if (++head_ < items_.size()) return;
+    items_.clear();
+    head_ = 0;
+  }
+
+ private:
+  std::vector<Issued> items_;
+  std::size_t head_ = 0;
+};
+
 struct Stream {
-  std::deque<Issued> queue;
+  IssuedQueue queue;
   bool busy = false;
   std::uint32_t version = 0;
   Time ended = Time(-1);    // the operation before
@@ -76,6 +93,7 @@ class Replay {
  public:
   explicit Replay(const ReplayInput& input) : input_(input), graph_(*input.graph) {
     ranks_.resize(input_.classes.size());
+    work_.resize(input_.classes.size());
     members_of_group_.resize(graph_.groups.size());
     for (std::size_t g = 0; g < graph_.groups.size(); ++g) {
       std::vector<int>& members = members_of_group_[g];
@@ -126,7 +144,10 @@ class Replay {
   std::uint8_t& done(std::size_t c, std::int64_t index) {
     return ranks_[c].done[static_cast<std::size_t>(index) % ranks_[c].done.size()];
   }
-  bool recorded(int step) const { return step >= input_.steps - 2; }
+  bool recorded(std::size_t c, int step) const {
+    return step >= input_.steps - 2 &&
+           (input_.recorded_class < 0 || input_.recorded_class == static_cast<int>(c));
+  }
 
   // The host issues operations until all are issued, the device's queue is full, or it is a few steps ahead.
   void advance_host(std::size_t c) {
@@ -151,13 +172,13 @@ class Replay {
       const Time begin = rank.host;
       rank.host += host;
       const Time first = begin + host * (1.0 / std::max(op.launches, 1));
-      if (recorded(step) && host.count() > 0) {
+      if (recorded(c, step) && host.count() > 0) {
         slices_.push_back({static_cast<int>(c), step, index_in_program(c, rank.next), Track::host, false,
                            begin, rank.host, host});
       }
       const int s = static_cast<int>(op.stream);
-      rank.streams[s].queue.push_back(
-          {rank.next, first + input_.launch_latency, rank.host + input_.launch_latency});
+      rank.streams[s].queue.push_back({rank.next, index_in_program(c, rank.next),
+                                       first + input_.launch_latency, rank.host + input_.launch_latency});
       done(c, rank.next) = 0;
       rank.outstanding += op.launches;
       issued[s] = true;
@@ -178,8 +199,8 @@ class Replay {
     Stream& stream = ranks_[c].streams[s];
     if (stream.busy || stream.queue.empty()) return;
     const Issued head = stream.queue.front();
-    const Operation& op = operation(c, head.index);
-    const std::int64_t base = head.index - index_in_program(c, head.index);
+    const Operation& op = operations(c)[static_cast<std::size_t>(head.place)];
+    const std::int64_t base = head.index - head.place;
     for (int before : op.after) {
       if (done(c, base + before) == 0) return;
     }
@@ -253,10 +274,11 @@ class Replay {
   void finish(std::size_t c, int s, const Issued& issued, Time start, Time end, Time busy, bool waiting_first,
               Time joined_all) {
     Rank& rank = ranks_[c];
-    const Operation& op = operation(c, issued.index);
+    const Operation& op = operations(c)[static_cast<std::size_t>(issued.place)];
     const int step = step_of(c, issued.index);
-    if (recorded(step)) {
-      const int index = index_in_program(c, issued.index);
+    if (s == static_cast<int>(StreamId::compute) && step == input_.steps - 1) work_[c] += busy;
+    if (recorded(c, step)) {
+      const int index = issued.place;
       const Track track = s == static_cast<int>(StreamId::compute)         ? Track::compute
                           : s == static_cast<int>(StreamId::communication) ? Track::communication
                                                                            : Track::copy;
@@ -272,7 +294,7 @@ class Replay {
     stream.busy = false;
     stream.ended = end;
     ++stream.version;
-    if (index_in_program(c, issued.index) == last_compute(c)) rank.step_end.push_back(end);
+    if (issued.place == last_compute(c)) rank.step_end.push_back(end);
   }
 
   // The last operation of the compute stream ends a step.
@@ -384,14 +406,8 @@ class Replay {
     std::stable_sort(slices_.begin(), slices_.end(),
                      [](const ReplaySlice& a, const ReplaySlice& b) { return a.end < b.end; });
     out.slices = std::move(slices_);
-    std::vector<Time> work(ranks_.size());
-    for (const ReplaySlice& slice : out.slices) {
-      if (slice.track == Track::compute && slice.step == input_.steps - 1) {
-        work[static_cast<std::size_t>(slice.rank_class)] += slice.busy;
-      }
-    }
-    for (std::size_t c = 1; c < work.size(); ++c) {
-      if (work[c] > work[static_cast<std::size_t>(out.slowest)]) out.slowest = static_cast<int>(c);
+    for (std::size_t c = 1; c < work_.size(); ++c) {
+      if (work_[c] > work_[static_cast<std::size_t>(out.slowest)]) out.slowest = static_cast<int>(c);
     }
     return out;
   }
@@ -406,6 +422,7 @@ class Replay {
   int next_id_ = 0;
   std::vector<int> last_compute_;
   std::vector<ReplaySlice> slices_;
+  std::vector<Time> work_;  // of each class's compute stream in the last step
 };
 
 }  // namespace

@@ -38,7 +38,9 @@ struct ReplayInput {
   CollectiveTimer timer;
   Time launch_latency;     // launch call to start on an idle device
   int queue_depth = 1024;  // launches that may be outstanding before the host blocks
-  int steps = 4;           // replayed one after the other without a pause; the last one is reported
+  // Classes whose slices are kept: all, or one (with many classes all of them are gigabytes).
+  int recorded_class = -1;
+  int steps = 4;  // replayed one after the other without a pause; the last one is reported
 };
 
 // Each class of ranks its own class, without noise: the plain replay.
@@ -68,7 +70,7 @@ struct ReplayResult {
   int slowest = 0;     // class with the most work on its compute stream
   bool steady = true;  // the last two steps agree to 0.1 %
   std::vector<RankStep> classes;
-  std::vector<ReplaySlice> slices;  // of the last two steps, all classes, by order of their end
+  std::vector<ReplaySlice> slices;  // of the last two steps, recorded classes, by order of their end
   std::uint64_t events = 0;
 };
 
