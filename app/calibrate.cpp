@@ -17,6 +17,7 @@
 #include "calibrate/rendezvous.hpp"
 #include "calibrate/request_reader.hpp"
 #include "device/registry.hpp"
+#include "execute/reprediction.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/document.hpp"
@@ -24,12 +25,14 @@
 #include "sim/input/profile_join.hpp"
 #include "sim/input/profile_json.hpp"
 #include "sim/output/file_writer.hpp"
+#include "sim/training/overlap_fit.hpp"
 
 namespace foretrain::app {
 namespace {
 
 struct Options {
   std::string model, batches, precisions = "fp32", out, device, network, rendezvous, checks;
+  std::vector<std::string> bucket_models;
   int gpus = 0;
   bool collectives = false, append = false;
   double seconds = 0;
@@ -89,14 +92,21 @@ void check_same_device(const Profile& known, device::Backend& backend, const std
             file, known_gpu, known.device, gpu.empty() ? "no GPU" : gpu, backend.name()));
 }
 
-void save(const std::string& file, const std::optional<Profile>& known, const Profile& measured) {
-  if (known) {
-    Profile joined = *known;
-    merge_profile(joined, measured);
-    write_profile(joined, file);
-  } else {
-    write_profile(measured, file);
-  }
+Profile joined(const std::optional<Profile>& known, const Profile& measured) {
+  if (!known) return measured;
+  Profile both = *known;
+  merge_profile(both, measured);
+  return both;
+}
+
+// What interference is worth in a step, by the steps and collectives of the whole profile. Returns what could
+// not be told.
+std::vector<std::string> fit(Profile& profile, const Options& options, const calibrate::Request& request) {
+  const Catalog catalog(data_directories());
+  return fit_overlaps(profile, [&](const std::string& model, int gpus) {
+    const bool is_this = request.model && model == request.model->name;
+    return scenario_of_model(catalog, is_this ? options.model : model, gpus);
+  });
 }
 
 int run(const Options& options) {
@@ -107,6 +117,7 @@ int run(const Options& options) {
   calibrate::Request request;
   calibrate::read_request(options.batches, options.precisions, options.model.empty(), request);
   if (!options.model.empty()) request.model = load_model(options.model);
+  for (const std::string& name : options.bucket_models) request.bucket_models.push_back(load_model(name));
   request.gpus = options.gpus;
   request.collectives = options.collectives;
   request.network = options.network;
@@ -143,7 +154,7 @@ int run(const Options& options) {
   hooks.stop = &interrupt_requested();
   if (writes) {
     hooks.progress = [](const std::string& text) { progress("calibrate: " + text); };
-    hooks.finished = [&](const Profile& profile) { save(options.out, known, profile); };
+    hooks.finished = [&](const Profile& profile) { write_profile(joined(known, profile), options.out); };
   }
   calibrate::Calibration calibration;
   if (launched) {
@@ -155,6 +166,10 @@ int run(const Options& options) {
   }
   if (!writes) return 0;
   end_progress();
+  if (Profile whole = joined(known, calibration.profile); !whole.overlaps.empty()) {
+    for (const std::string& problem : fit(whole, options, request)) warning(problem);
+    write_profile(whole, options.out);
+  }
   const CalibrationRun& done = calibration.profile.runs.back();
   for (const std::string& text : done.warnings) warning(text);
   if (!options.checks.empty())
@@ -187,11 +202,16 @@ Action prepare_calibrate(CLI::App& command) {
   command.add_flag("--append", options->append, "extend the profile of --out by this run");
   command.add_flag("--collectives", options->collectives,
                    "time collectives too; without --model them alone, also under srun, mpirun or torchrun");
+  command
+      .add_option("--buckets-of", options->bucket_models,
+                  "also time all-reduces of the sizes of these models' gradient buckets")
+      ->type_name("MODEL,...")
+      ->delimiter(',');
   command.add_option("--network", options->network, "what joins the nodes, as in 'ethernet 10 Gbit/s tcp'")
       ->type_name("TEXT");
   command.add_option("--rendezvous", options->rendezvous, "where the ranks of several processes meet")
       ->type_name("HOST:PORT");
-  command.add_option("--seconds", options->seconds, "wall clock to spend at most (default: 7 s a batch)")
+  command.add_option("--seconds", options->seconds, "wall clock to spend at most (default: 6 s a batch)")
       ->type_name("S")
       ->check(CLI::Range(1.0, 86400.0));
   command

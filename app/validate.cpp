@@ -92,7 +92,7 @@ int judge_parts(const PartsValidation& validation, double bound) {
 int validate_parts_of(const ValidateOptions& options, double bound) {
   Diagnostics diagnostics;
   std::shared_ptr<const Profile> profile;
-  std::vector<OverlapMeasurement> overlaps;
+  std::vector<OverlapEntry> overlaps;
   const Catalog catalog(data_directories());
   for (const std::string& name : options.records) {
     const auto file = catalog.resolve(DataKind::profile, name, {"validate --parts"}, diagnostics);

@@ -18,11 +18,13 @@
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
 #include "sim/base/utc.hpp"
+#include "sim/training/buckets.hpp"
 
 namespace foretrain::calibrate {
 namespace {
 
-constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_interference = 4.0;
+constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_interference = 8.0,
+                 seconds_a_batch = 6.0;
 
 double seconds_of_collectives(int gpus) {
   return gpus < 2 ? 0 : 8.0 + gpus;
@@ -81,6 +83,20 @@ class Run {
     warn("the device was throttled (" + reason + ") during " + during);
   }
 
+  void keep_noise(NoiseEntry entry, const std::string& model, Precision precision, std::int64_t batch) {
+    entry.model = model;
+    entry.precision = precision;
+    entry.batch = batch;
+    for (NoiseEntry& known : profile().noise) {
+      if (known.what != entry.what || known.model != model || known.precision != precision ||
+          known.batch != batch)
+        continue;
+      known = entry;
+      return;
+    }
+    profile().noise.push_back(std::move(entry));
+  }
+
   // What is finished is whole: it may be saved.
   void save(bool complete) {
     run().complete = complete;
@@ -128,6 +144,18 @@ double line_rate_of(const std::string& network) {
     at = number_end;
   }
   return 0;
+}
+
+// Sizes of DistributedDataParallel's buckets of the models that are asked about.
+std::vector<std::int64_t> bucket_sizes(const Request& request) {
+  std::vector<std::shared_ptr<const Model>> models = request.bucket_models;
+  if (request.model) models.push_back(request.model);
+  std::vector<std::int64_t> sizes;
+  for (const auto& model : models) {
+    for (const Bucket& bucket : ddp_buckets(*model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32))
+      sizes.push_back(bucket.bytes.count());
+  }
+  return sizes;
 }
 
 struct Backwards {
@@ -185,7 +213,14 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
       run.note_throttling(measured->throttled, measured->throttle_reason, what);
       append(device_deviations, measured->device_deviations);
       append(host_deviations, measured->host_deviations);
-      run.profile().noise = {noise_of("device", device_deviations), noise_of("host", host_deviations)};
+      for (const bool is_host : {false, true}) {
+        const char* which = is_host ? "host" : "device";
+        // Of this batch, and of all so far under no model's name.
+        run.keep_noise(noise_of(which, is_host ? measured->host_deviations : measured->device_deviations),
+                       request.model->name, precision, batch);
+        run.keep_noise(noise_of(which, is_host ? host_deviations : device_deviations), "", Precision::fp32,
+                       0);
+      }
       backwards.push_back({batch, precision, measured->backward});
       run.note_clocks(false);
       run.save(false);
@@ -195,27 +230,40 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
   return backwards;
 }
 
+// At the middle batch interference by size; there and at the smallest and largest batch whole data-parallel
+// steps, which tell what it is worth.
 void measure_interferences(Run& run, DeviceContext& context, const Request& request,
-                           const std::vector<Backwards>& backwards) {
+                           const std::vector<Backwards>& backwards, int gpus) {
   for (const Precision precision : request.precisions) {
     std::vector<Backwards> known;
     for (const Backwards& entry : backwards)
       if (entry.precision == precision) known.push_back(entry);
     if (known.empty()) continue;
     std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.batch < b.batch; });
-    const Backwards& middle = known[known.size() / 2];
-    run.progress(fmt::format("interference: {} {} batch {}", request.model->name,
-                             foretrain::name_of(precision), middle.batch));
-    const InterferenceRun measured = measure_interference_on(context, {.model = *request.model,
-                                                                       .batch = middle.batch,
-                                                                       .precision = precision,
-                                                                       .seed = request.seed,
-                                                                       .gpus = 2,
-                                                                       .backward = middle.seconds,
-                                                                       .seconds = seconds_of_interference});
-    append(run.profile().interference, measured.entries);
-    run.checks().push_back(measured.overlap);
-    run.save(false);
+    const std::size_t middle = known.size() / 2;
+    std::vector<std::size_t> places{middle, 0, known.size() - 1};
+    if (known.size() < 3) places.resize(known.size());
+    for (const std::size_t place : places) {
+      const Backwards& at = known[place];
+      run.progress(fmt::format("{}: {} {} batch {}", place == middle ? "interference" : "overlap",
+                               request.model->name, foretrain::name_of(precision), at.batch));
+      InterferenceRequest ask{.model = *request.model,
+                              .batch = at.batch,
+                              .precision = precision,
+                              .seed = request.seed,
+                              .gpus = gpus,
+                              .backward = at.seconds,
+                              .seconds = seconds_of_interference / 4};
+      if (place == middle) {
+        ask.seconds = seconds_of_interference / 2;
+      } else {
+        ask.sizes.clear();
+      }
+      const InterferenceRun measured = measure_interference_on(context, ask);
+      append(run.profile().interference, measured.entries);
+      run.profile().overlaps.push_back(measured.overlap);
+      run.save(false);
+    }
   }
 }
 
@@ -223,7 +271,9 @@ void measure_interferences(Run& run, DeviceContext& context, const Request& requ
 
 double default_seconds(const Request& request, int gpus) {
   const double models =
-      request.model ? 7.0 * static_cast<double>(request.batches.size() * request.precisions.size()) : 0;
+      request.model
+          ? seconds_a_batch * static_cast<double>(request.batches.size() * request.precisions.size())
+          : 0;
   const double interference = request.model && gpus > 1
                                   ? seconds_of_interference * static_cast<double>(request.precisions.size())
                                   : 0;
@@ -250,10 +300,11 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
     if (request.model)
       backwards = measure_models(run, backend, clock, request, hooks,
                                  budget - for_collectives - for_interference, gpus);
-    if (gpus > 1 && request.model) measure_interferences(run, context, request, backwards);
+    if (gpus > 1 && request.model) measure_interferences(run, context, request, backwards, gpus);
     if (collectives) {
       CollectiveOptions options;
       options.most_bytes = request.largest_collective;
+      options.more_bytes = bucket_sizes(request);
       options.seconds = request.model ? for_collectives : budget - run.spent();
       const double memory = run.run().machine.memory_bytes;
       while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
@@ -291,6 +342,7 @@ Calibration calibrate_across_processes(device::Backend& backend, Clock& clock, c
     const auto worker = backend.make_worker(launched.local_rank % devices);
     Session session{*worker, clock, hooks.stop, &group};
     CollectiveOptions options;
+    options.more_bytes = bucket_sizes(request);
     options.seconds =
         group.least(request.seconds > 0 ? request.seconds : 60.0 * static_cast<double>(subsets.size()));
     const double memory = group.least(run.run().machine.memory_bytes);

@@ -23,8 +23,10 @@ struct Request {
   std::shared_ptr<const Model> model;  // null: collectives alone
   std::vector<std::int64_t> batches;
   std::vector<Precision> precisions;
-  int gpus = 0;                                             // local devices to use, 0: all
-  bool collectives = false;                                 // also beside a model
+  int gpus = 0;              // local devices to use, 0: all
+  bool collectives = false;  // also beside a model
+  std::vector<std::shared_ptr<const Model>>
+      bucket_models;  // whose gradient buckets are sizes of collectives too
   std::int64_t largest_collective = std::int64_t{1} << 30;  // bytes
   std::string network;  // names what joins the nodes: "ethernet 10 Gbit/s tcp"
   double seconds = 0;   // of wall clock; 0: default_seconds()

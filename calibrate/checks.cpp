@@ -18,29 +18,25 @@ double residual(const CheckRow& row) {
 std::string checks_to_json(const std::vector<CheckRow>& rows, const CalibrationRun& run) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const CheckRow& row : rows) {
-    nlohmann::ordered_json entry = {{"kind", row.kind},
+    nlohmann::ordered_json entry = {{"kind", "parts"},
                                     {"model", row.model},
                                     {"precision", foretrain::name_of(row.precision)},
                                     {"batch", row.batch},
-                                    {"ranks", row.ranks},
+                                    {"ranks", 1},
                                     {"step_s", row.step.median},
                                     {"step_low_s", row.step.low},
                                     {"step_high_s", row.step.high},
                                     {"step_p05_s", row.p05},
                                     {"step_p95_s", row.p95},
                                     {"steps", row.step.repetitions}};
-    if (row.kind == "parts") {
-      entry["parts_s"] = row.parts;
-      entry["host_s"] = row.host;
-      entry["device_s"] = row.device;
-      entry["residual"] = residual(row);
-      entry["event_gap_s"] = row.event_gap;
-      entry["event_gap_in_context_s"] = row.event_gap_in_context;
-      entry["launches"] = row.launches;
-      entry["gated"] = row.gated;
-    } else {
-      entry["buckets"] = row.buckets;
-    }
+    entry["parts_s"] = row.parts;
+    entry["host_s"] = row.host;
+    entry["device_s"] = row.device;
+    entry["residual"] = residual(row);
+    entry["event_gap_s"] = row.event_gap;
+    entry["event_gap_in_context_s"] = row.event_gap_in_context;
+    entry["launches"] = row.launches;
+    entry["gated"] = row.gated;
     list.push_back(std::move(entry));
   }
   const nlohmann::ordered_json document = {{"schema", "foretrain/calibration-check/1"},
@@ -59,15 +55,10 @@ std::string checks_to_text(const std::vector<CheckRow>& rows) {
   for (const CheckRow& row : rows) {
     const std::string what =
         fmt::format("{} {} batch {}", row.model, foretrain::name_of(row.precision), row.batch);
-    if (row.kind == "parts") {
-      const bool host_bound = row.host > row.device;
-      text += fmt::format("{:<32} step {:>9}  parts {:>9}  host {:>9}  sum of parts {:+.1f} %{}\n", what,
-                          format_time(row.step.median), format_time(row.parts), format_time(row.host),
-                          100 * residual(row), host_bound ? " of the device's part (host-bound)" : "");
-    } else {
-      text += fmt::format("{:<32} step {:>9}  on {} GPUs, data-parallel\n", what,
-                          format_time(row.step.median), row.ranks);
-    }
+    const bool host_bound = row.host > row.device;
+    text += fmt::format("{:<32} step {:>9}  parts {:>9}  host {:>9}  sum of parts {:+.1f} %{}\n", what,
+                        format_time(row.step.median), format_time(row.parts), format_time(row.host),
+                        100 * residual(row), host_bound ? " of the device's part (host-bound)" : "");
   }
   return text;
 }

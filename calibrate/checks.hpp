@@ -1,4 +1,5 @@
-// What calibration measured twice, in two ways, for validation alone: nothing here enters a profile.
+// The sum of a step's parts against the whole step of a run of its own: validation alone, nothing here enters
+// a profile.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,12 @@
 
 namespace foretrain::calibrate {
 
-// "parts": the sum of a step's parts against the whole step of a run of its own. "overlap": steps of
-// data-parallel training on `ranks` GPUs of this node.
 struct CheckRow {
-  std::string kind;
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
-  int ranks = 1;
   Sample step;  // measured
   double p05 = 0, p95 = 0;
-  // Of "parts":
   double parts = 0;                 // sum of the parts' device times
   double host = 0;                  // of the host to issue a step
   double device = 0;                // whole steps behind the gate: the device alone
@@ -27,8 +23,6 @@ struct CheckRow {
   double event_gap_in_context = 0;  // what the same data say it costs between these kernels
   int launches = 0;
   bool gated = false;
-  // Of "overlap":
-  std::vector<std::int64_t> buckets;  // bytes, in order
 };
 
 // Parts over the slower of device and host, minus one: parts against the device's whole step where the host

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 
 #include "calibrate/statistics.hpp"
@@ -265,8 +266,13 @@ std::vector<CollectiveEntry> measure_curve(Session& session, RankGroup& group, C
                                            double deadline, int& left_out) {
   Curve state{session, group, communicator, buffer, curve, placement, options, EventPool(session.worker)};
   std::vector<CollectiveEntry> entries;
-  const std::vector<std::int64_t> sizes =
+  std::vector<std::int64_t> sizes =
       collective_sizes(options.least_bytes, options.most_bytes, placement.ranks);
+  const std::size_t doubling = sizes.size();
+  if (curve.kind == CollectiveKind::all_reduce && curve.element == ElementType::fp32 &&
+      curve.setting.algorithm == "auto")
+    sizes.insert(sizes.end(), options.more_bytes.begin(), options.more_bytes.end());
+  std::set<std::int64_t> measured;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     // The first rank that has run out of time, or whose user has had enough, ends it for all.
     const bool late = session.clock.now() > deadline;
@@ -280,9 +286,15 @@ std::vector<CollectiveEntry> measure_curve(Session& session, RankGroup& group, C
     // rest.
     const bool long_call =
         placement.nodes > 1 && !entries.empty() && 2 * entries.back().time.median > options.seconds / 100;
-    if (group.all_gather(long_call ? 1 : 0).front() > 0) break;
-    entries.push_back(measure_size(state, sizes[i]));
+    if (i < doubling && group.all_gather(long_call ? 1 : 0).front() > 0) {
+      i = doubling - 1;
+      continue;
+    }
+    const std::int64_t bytes = round_up(sizes[i], unit_of(placement.ranks));
+    if (!measured.insert(bytes).second || bytes > options.most_bytes) continue;
+    entries.push_back(measure_size(state, bytes));
   }
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   if (curve.setting.algorithm != "auto") return entries;
 
   // What rank 0's library names decides for all.

@@ -155,21 +155,17 @@ InterferenceEntry measure_interference(Session& session, RankGroup& group, Commu
 
 std::vector<std::size_t> bucket_ready_slots(const StepPlan& plan, const Model& model,
                                             const std::vector<Bucket>& buckets) {
-  std::vector<std::size_t> complete(model.layers.size(), plan.backward_end() - 1);
-  for (std::size_t slot = plan.first_backward(); slot < plan.backward_end(); ++slot) {
-    const device::WorkItem& item = plan.slots()[slot].item;
-    if (item.pass == Pass::backward_weights) complete[static_cast<std::size_t>(item.layer)] = slot;
-  }
   std::vector<std::size_t> ready;
   std::size_t last = plan.first_backward();
   for (const Bucket& bucket : buckets) {
     // In order: a bucket never goes before the one in front of it.
     for (const int parameter : bucket.parameters)
-      last = std::max(
-          last,
-          complete[static_cast<std::size_t>(model.parameters[static_cast<std::size_t>(parameter)].layer)]);
+      last =
+          std::max(last, plan.completes_weights(model.parameters[static_cast<std::size_t>(parameter)].layer));
     ready.push_back(last);
   }
+  if (last >= plan.backward_end())
+    throw Error(ErrorKind::failure, "nothing in the backward pass makes the gradients of a bucket");
   return ready;
 }
 
@@ -224,7 +220,7 @@ std::vector<double> run_ddp_steps(Session& session, RankGroup& group, Communicat
   plan.program().set_gradient_scale(1);
   std::vector<double> times;
   for (std::size_t end = warm_up; end < ends.size(); ++end)
-    times.push_back(group.greatest(worker.seconds_between(ends[end - 1], ends[end])));
+    times.push_back(worker.seconds_between(ends[end - 1], ends[end]));
   return times;
 }
 

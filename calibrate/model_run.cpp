@@ -128,7 +128,6 @@ ModelRun measure_model(Session& session, device::Backend& backend, int device, c
   append_log_deviations(host.steps, run.host_deviations);
 
   CheckRow& check = run.check;
-  check.kind = "parts";
   check.model = model.name;
   check.precision = options.precision;
   check.batch = options.batch;

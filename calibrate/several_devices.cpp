@@ -32,13 +32,15 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
         request.model, build_options(request.model, request.batch, request.precision, request.seed));
     program->synthesize_input(request.seed + static_cast<std::uint64_t>(group.rank()));
     StepPlan plan(*program);
-    const std::int64_t most = *std::max_element(request.sizes.begin(), request.sizes.end());
-    const device::Buffer buffer = worker->allocate(most);
+    device::Buffer buffer;
+    if (!request.sizes.empty())
+      buffer = worker->allocate(*std::max_element(request.sizes.begin(), request.sizes.end()));
 
     // Data-parallel steps first: they also warm the devices up.
     const double start = context.clock.now();
     const double step = std::max(1.5 * request.backward, 1e-4);
-    const int steps = static_cast<int>(std::clamp(0.3 * request.seconds / step, 12.0, 100.0));
+    const double share = request.sizes.empty() ? 0.7 : 0.3;
+    const int steps = static_cast<int>(std::clamp(share * request.seconds / step, 12.0, 100.0));
     const std::vector<double> times =
         run_ddp_steps(session, group, *communicator, plan, request.model, buckets, steps);
 
@@ -61,7 +63,6 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
     }
     if (group.rank() != 0) return;
     run.entries = std::move(entries);
-    run.overlap.kind = "overlap";
     run.overlap.model = request.model.name;
     run.overlap.precision = request.precision;
     run.overlap.batch = request.batch;

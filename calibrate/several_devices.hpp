@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/checks.hpp"
 #include "calibrate/collective_suite.hpp"
 #include "calibrate/session.hpp"
 #include "sim/training/model.hpp"
@@ -30,13 +29,14 @@ struct InterferenceRequest {
   std::uint64_t seed = 1;
   int gpus = 2;
   double backward = 0;  // seconds on the device, as measured in context
-  std::vector<std::int64_t> sizes = {std::int64_t{1} << 20, std::int64_t{25} << 20};
+  std::vector<std::int64_t> sizes = {std::int64_t{1} << 20,
+                                     std::int64_t{25} << 20};  // empty: whole steps alone
   double seconds = 4;
 };
 
 struct InterferenceRun {
   std::vector<InterferenceEntry> entries;  // a size each
-  CheckRow overlap;                        // data-parallel steps with DistributedDataParallel's buckets
+  OverlapEntry overlap;                    // data-parallel steps with DistributedDataParallel's buckets
 };
 
 InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request);

@@ -43,7 +43,7 @@ struct BuildOptions {
   ElementType gradients = ElementType::fp32;
   Optimizer optimizer;
   bool deterministic = false;
-  std::uint64_t seed = 1;   // initial weights (He et al. 2015 for conv2d and linear)
+  std::uint64_t seed = 1;   // initial weights (initial_weights.hpp)
   int plan_candidates = 3;  // convolution plans tried, best heuristics first
 };
 

@@ -52,15 +52,15 @@ bool is_calibration_check(std::string_view json) {
   return json.substr(0, head).find(check_schema) != std::string_view::npos;
 }
 
-std::vector<OverlapMeasurement> parse_overlaps(std::string_view json, const std::string& file,
-                                               Diagnostics& diagnostics) {
+std::vector<OverlapEntry> parse_overlaps(std::string_view json, const std::string& file,
+                                         Diagnostics& diagnostics) {
   const auto root = parse_json_object(json, file, {"check of a calibration", check_schema}, diagnostics);
-  std::vector<OverlapMeasurement> out;
+  std::vector<OverlapEntry> out;
   if (!root) return out;
   try {
     for (const auto& row : root->at("rows")) {
       if (row.at("kind") != "overlap") continue;
-      OverlapMeasurement one;
+      OverlapEntry one;
       one.model = row.at("model").get<std::string>();
       const auto precision = precision_of(row.at("precision").get<std::string>());
       if (!precision) {
@@ -70,7 +70,11 @@ std::vector<OverlapMeasurement> parse_overlaps(std::string_view json, const std:
       one.precision = *precision;
       one.batch = row.at("batch").get<std::int64_t>();
       one.ranks = row.at("ranks").get<int>();
-      one.step = row.at("step_s").get<double>();
+      one.step.median = row.at("step_s").get<double>();
+      one.step.low = row.at("step_low_s").get<double>();
+      one.step.high = row.at("step_high_s").get<double>();
+      one.step.repetitions = row.at("steps").get<int>();
+      one.buckets = row.at("buckets").get<std::vector<std::int64_t>>();
       one.p05 = row.at("step_p05_s").get<double>();
       one.p95 = row.at("step_p95_s").get<double>();
       out.push_back(std::move(one));

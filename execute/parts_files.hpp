@@ -16,8 +16,8 @@ namespace foretrain {
 bool is_calibration_check(std::string_view json);
 
 // The data-parallel steps in such a text; what cannot be read is a finding.
-std::vector<OverlapMeasurement> parse_overlaps(std::string_view json, const std::string& file,
-                                               Diagnostics& diagnostics);
+std::vector<OverlapEntry> parse_overlaps(std::string_view json, const std::string& file,
+                                         Diagnostics& diagnostics);
 
 // Schema "foretrain/parts-validation/1": `profile`, `rows` (seconds and bytes), `summary` by kind.
 void write_parts_json(const PartsValidation& validation, const TextSink& sink);

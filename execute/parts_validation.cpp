@@ -26,6 +26,15 @@ std::shared_ptr<const Profile> without_batch(const Profile& profile, const StepE
   return rest;
 }
 
+std::shared_ptr<const Profile> without(const Profile& profile, const OverlapEntry& overlap) {
+  auto rest = std::make_shared<Profile>(profile);
+  std::erase_if(rest->overlaps, [&](const OverlapEntry& e) {
+    return e.model == overlap.model && e.precision == overlap.precision && e.batch == overlap.batch &&
+           e.ranks == overlap.ranks;
+  });
+  return rest;
+}
+
 std::set<std::int64_t> batches_of(const Profile& profile, const StepEntry& step) {
   std::set<std::int64_t> batches;
   for (const OperatorEntry& e : profile.operators) {
@@ -87,14 +96,14 @@ PartsRow row_of(const StepEntry& step, const char* kind) {
   return row;
 }
 
-PartsRow row_of(const OverlapMeasurement& overlap) {
+PartsRow row_of(const OverlapEntry& overlap) {
   PartsRow row;
   row.kind = "overlap";
   row.model = overlap.model;
   row.precision = overlap.precision;
   row.batch = overlap.batch;
   row.workers = overlap.ranks;
-  row.measured = overlap.step;
+  row.measured = overlap.step.median;
   row.measured_p05 = overlap.p05;
   row.measured_p95 = overlap.p95;
   return row;
@@ -146,8 +155,7 @@ int order_of(const std::string& kind) {
 }  // namespace
 
 PartsValidation validate_parts(const std::shared_ptr<const Profile>& profile,
-                               std::span<const OverlapMeasurement> overlaps,
-                               const ScenarioOfModel& scenario_of) {
+                               std::span<const OverlapEntry> more, const ScenarioOfModel& scenario_of) {
   PartsValidation out;
   out.profile = profile->name;
   Predictor predictor(out, scenario_of);
@@ -162,9 +170,9 @@ PartsValidation validate_parts(const std::shared_ptr<const Profile>& profile,
     row.extrapolated = step.batch == *batches.begin() || step.batch == *batches.rbegin();
     predictor.add(std::move(row), without_batch(*profile, step));
   }
-  for (const OverlapMeasurement& overlap : overlaps) {
-    if (overlap.step > 0 && overlap.ranks > 1) predictor.add(row_of(overlap), profile);
-  }
+  for (const OverlapEntry& overlap : profile->overlaps)
+    predictor.add(row_of(overlap), without(*profile, overlap));
+  for (const OverlapEntry& overlap : more) predictor.add(row_of(overlap), profile);
   std::stable_sort(out.rows.begin(), out.rows.end(), [](const PartsRow& a, const PartsRow& b) {
     const int a_order = order_of(a.kind), b_order = order_of(b.kind);
     return a_order != b_order ? a_order < b_order : std::abs(a.error()) > std::abs(b.error());

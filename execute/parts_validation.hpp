@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,19 +10,9 @@
 #include <vector>
 
 #include "execute/validation.hpp"
-#include "sim/input/scenario.hpp"
-#include "sim/training/profile.hpp"
+#include "sim/training/overlap_fit.hpp"
 
 namespace foretrain {
-
-// A data-parallel step on GPUs of one node that calibration measured for validation alone.
-struct OverlapMeasurement {
-  std::string model;
-  Precision precision = Precision::fp32;
-  std::int64_t batch = 0;
-  int ranks = 0;
-  double step = 0, p05 = 0, p95 = 0;  // seconds; median and percentiles of single steps
-};
 
 // Times in seconds.
 struct PartsRow {
@@ -56,14 +45,11 @@ struct PartsValidation {
   std::vector<std::string> problems;  // what could not be predicted, and why
 };
 
-// One worker of the model on the profile's device; precision, batch and profile are set by the caller. Throws
-// Error where the model is not known.
-using ScenarioOfModel = std::function<Scenario(const std::string& model, int gpus)>;
-
 // "whole": each step in the profile from all of its operators. "left_out": the same from a profile without
-// this batch, where two others remain. "overlap": each measurement, with and without interference.
+// this batch, where two others remain. "overlap": each data-parallel step of the profile and of `more`, with
+// and without interference; what the profile's other batches say of interference is applied, its own does not
+// count.
 PartsValidation validate_parts(const std::shared_ptr<const Profile>& profile,
-                               std::span<const OverlapMeasurement> overlaps,
-                               const ScenarioOfModel& scenario_of);
+                               std::span<const OverlapEntry> more, const ScenarioOfModel& scenario_of);
 
 }  // namespace foretrain

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "device/initial_weights.hpp"
 #include "sim/base/error.hpp"
 
 namespace foretrain::device::cuda {
@@ -70,14 +71,13 @@ void* Parameters::gradient(int parameter) const {
   return gradients_.data() + offset(parameter) * bytes_of(gradient_type_);
 }
 
-// Weights by He et al. 2015, normal with variance 2 / inputs; batch norms start as the identity.
+// Normal weights; batch norms start as the identity.
 void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
   for (std::size_t p = 0; p < model_.parameters.size(); ++p) {
     const Parameter& parameter = model_.parameters[p];
     float* to = master(static_cast<int>(p));
     if (parameter.shape.size() >= 2) {
-      const double inputs = static_cast<double>(parameter.elements) / static_cast<double>(parameter.shape[0]);
-      fill_normal(parameter.elements, to, Scalar::f32, static_cast<float>(std::sqrt(2 / inputs)),
+      fill_normal(parameter.elements, to, Scalar::f32, static_cast<float>(initial_deviation(model_, parameter)),
                   seed * 1'000'003 + p, stream);
       continue;
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "device/initial_weights.hpp"
 #include "device/reference/elements.hpp"
 #include "device/reference/layers.hpp"
 #include "device/reference/optimizer.hpp"
@@ -194,8 +195,8 @@ class ReferenceProgram : public Program {
       Tensor weights(at(parameter.elements), is_scale ? 1.0 : 0.0);
       if (parameter.shape.size() > 1) {
         RandomStream stream(options_.seed, {p});
-        const double inputs = static_cast<double>(parameter.elements / parameter.shape[0]);
-        for (double& value : weights) value = stream.normal() * std::sqrt(2 / inputs);
+        const double deviation = initial_deviation(model_, parameter);
+        for (double& value : weights) value = stream.normal() * deviation;
       }
       weights_.push_back(std::move(weights));
     }

@@ -28,11 +28,14 @@ auto key_of(const CollectiveEntry& e) {
 auto key_of(const InterferenceEntry& e) {
   return std::tuple(e.model, e.precision, e.batch, e.ranks, e.bytes);
 }
+auto key_of(const OverlapEntry& e) {
+  return std::tuple(e.model, e.precision, e.batch, e.ranks);
+}
 auto key_of(const CopyEntry& e) {
   return std::tuple(e.direction, e.bytes, e.pinned);
 }
 auto key_of(const NoiseEntry& e) {
-  return std::tuple(e.what);
+  return std::tuple(e.what, e.model, e.precision, e.batch);
 }
 
 template <typename Entry>
@@ -90,6 +93,7 @@ void merge_profile(Profile& into, Profile more) {
   merge(into.step_work, std::move(more.step_work));
   merge(into.collectives, std::move(more.collectives));
   merge(into.interference, std::move(more.interference));
+  merge(into.overlaps, std::move(more.overlaps));
   merge(into.copies, std::move(more.copies));
   merge(into.noise, std::move(more.noise));
 }

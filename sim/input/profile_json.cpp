@@ -108,6 +108,20 @@ void describe(Archive& a, InterferenceEntry& e) {
 }
 
 template <typename Archive>
+void describe(Archive& a, OverlapEntry& e) {
+  a.required("model", e.model);
+  a.required("precision", e.precision);
+  a.required("batch", e.batch);
+  a.required("ranks", e.ranks);
+  a.required("buckets", e.buckets);
+  a.required("step_s", e.step);
+  a.optional("p05_s", e.p05);
+  a.optional("p95_s", e.p95);
+  a.optional("interference_scale", e.interference_scale, -1.0);
+  a.check(e.batch > 0 && e.ranks > 0, "has a count below 1");
+}
+
+template <typename Archive>
 void describe(Archive& a, LaunchCosts& e) {
   a.optional("launch_s", e.launch);
   a.optional("latency_s", e.latency);
@@ -129,6 +143,9 @@ void describe(Archive& a, CopyEntry& e) {
 template <typename Archive>
 void describe(Archive& a, NoiseEntry& e) {
   a.required("what", e.what);
+  a.optional("model", e.model);
+  a.optional("precision", e.precision, Precision::fp32);
+  a.optional("batch", e.batch);
   a.required("sigma", e.sigma);
   a.optional("tail_probability", e.tail_probability);
   a.optional("tail_factor", e.tail_factor, 1.0);
@@ -159,6 +176,7 @@ void describe(Archive& a, Profile& p) {
   a.optional("step_work", p.step_work);
   a.optional("collectives", p.collectives);
   a.optional("interference", p.interference);
+  a.optional("overlaps", p.overlaps);
   a.optional("launches", p.launches);
   a.optional("copies", p.copies);
   a.optional("noise", p.noise);

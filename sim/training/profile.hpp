@@ -110,6 +110,21 @@ struct InterferenceEntry {
   Sample collective_slowdown;  // collectives beside backward, over collectives alone; unitless
 };
 
+// Steps of data-parallel training on local GPUs, every bucket reduced beside the backward pass: what overlap
+// costs where it happens. One batch, by itself; batches between are interpolated.
+struct OverlapEntry {
+  std::string model;
+  Precision precision = Precision::fp32;
+  std::int64_t batch = 0;
+  int ranks = 0;
+  std::vector<std::int64_t> buckets;  // bytes, in order of readiness
+  Sample step;                        // of one rank: all have the same pace
+  double p05 = 0, p95 = 0;            // of single steps
+  // Factor on (compute_slowdown - 1) of the interference entries with which the simulated step takes as long
+  // as this one; below 0: not fitted.
+  double interference_scale = -1;
+};
+
 struct LaunchCosts {
   Sample launch;        // host time of one empty kernel launch
   Sample latency;       // launch call to start on an idle device
@@ -127,9 +142,13 @@ struct CopyEntry {
   Sample time;
 };
 
-// Noise of the machine: relative deviation of single steps, and of one rank's compute from another's.
+// Noise of the machine: relative deviation of single steps. Of a model at one batch, or, without a model, of
+// everything that was run.
 struct NoiseEntry {
-  std::string what;                              // "device", "host"
+  std::string what;  // "device", "host"
+  std::string model;
+  Precision precision = Precision::fp32;
+  std::int64_t batch = 0;
   double sigma = 0;                              // standard deviation of the logarithm
   double tail_probability = 0, tail_factor = 1;  // rare long ones
 };
@@ -177,6 +196,7 @@ struct Profile {
   std::vector<StepWorkEntry> step_work;
   std::vector<CollectiveEntry> collectives;
   std::vector<InterferenceEntry> interference;
+  std::vector<OverlapEntry> overlaps;
   std::vector<LaunchCosts> launches;  // one a run
   std::vector<CopyEntry> copies;
   std::vector<NoiseEntry> noise;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/base/quantile.hpp"
 #include "sim/training/collective_start.hpp"
@@ -26,10 +27,21 @@ double collective_host(const Profile& profile) {
   return median(std::move(hosts));
 }
 
-double noise_of(const Profile& profile, const char* what) {
-  double sigma = 0;
+// Of the model at the nearest batch; where it has none, of everything that the profile's last run did.
+double noise_of(const Profile& profile, const char* what, const std::string& model, Precision precision,
+                std::int64_t batch) {
+  double sigma = 0, least = -1;
   for (const NoiseEntry& entry : profile.noise) {
-    if (entry.what == what) sigma = entry.sigma;  // of the last run
+    if (entry.what != what) continue;
+    if (entry.model.empty()) {
+      if (least < 0) sigma = entry.sigma;
+      continue;
+    }
+    if (entry.model != model || entry.precision != precision || entry.batch < 1) continue;
+    const double distance = std::abs(std::log(static_cast<double>(entry.batch) / static_cast<double>(batch)));
+    if (least >= 0 && distance >= least) continue;
+    least = distance;
+    sigma = entry.sigma;
   }
   return sigma;
 }
@@ -63,8 +75,8 @@ StepSimulation::StepSimulation(const Scenario& scenario)
       host += 2 * costs.event_record.median;
       if (costs.queue_depth > 0) queue_depth_ = costs.queue_depth;
     }
-    device_noise_ = noise_of(*scenario.profile, "device");
-    host_noise_ = noise_of(*scenario.profile, "host");
+    device_noise_ = noise_of(*scenario.profile, "device", model->name, scenario.precision, micro_batch);
+    host_noise_ = noise_of(*scenario.profile, "host", model->name, scenario.precision, micro_batch);
   } else {
     if (model == nullptr) {
       listed = parameters_of_size(scenario.step_times->gradient_bytes);
@@ -107,7 +119,7 @@ StepSimulation::StepSimulation(const Scenario& scenario)
         use.start = event_wait_;
         if (scenario.profile) {
           use.beside = interference_of(*scenario.profile, model->name, scenario.precision, micro_batch,
-                                       operation.bytes.count(), nodes);
+                                       operation.bytes.count(), nodes, workers_);
           use.start = Time::seconds(collective_start(
               *scenario.profile, name_of(operation.kind), operation.bytes.count(), workers_, nodes,
               scenario.cluster.topology.network.bandwidth.bytes_per_second(), event_wait_.in_seconds()));
@@ -191,7 +203,7 @@ StepOutcome StepSimulation::run(const StepFactors& factors) const {
     timing.alone = use.cost.time * factors.communication;
     timing.start = use.start * factors.communication;
     if (factors.interference) {
-      timing.compute_slowdown = use.beside.compute;
+      timing.compute_slowdown = 1 + (use.beside.compute - 1) * factors.compute_interference;
       timing.collective_slowdown = use.beside.collective;
     }
     return timing;

@@ -21,7 +21,8 @@ struct StepFactors {
   double device = 1, host = 1, communication = 1;
   double slowest_device = 1, slowest_host = 1;
   bool interference = true;
-  bool plain = false;  // every rank a class of its own
+  double compute_interference = 1;  // on what collectives cost the kernels beside them
+  bool plain = false;               // every rank a class of its own
 };
 
 struct CollectiveUse {

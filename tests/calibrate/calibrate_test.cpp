@@ -105,13 +105,18 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
     CHECK(entry.compute_slowdown.median == doctest::Approx(1.1).epsilon(0.02));
     CHECK(entry.collective_slowdown.median == doctest::Approx(1.3).epsilon(0.05));
   }
-  REQUIRE(profile.noise.size() == 2);
-  CHECK(profile.noise[0].sigma > 0);
+  // Device and host, of all batches and of each.
+  REQUIRE(profile.noise.size() == 6);
+  for (const NoiseEntry& entry : profile.noise) CHECK(entry.sigma > 0);
+  REQUIRE(profile.overlaps.size() == 2);
+  for (const OverlapEntry& entry : profile.overlaps) {
+    CHECK(entry.ranks == 2);
+    CHECK(entry.step.median > 0);
+    CHECK(entry.interference_scale < 0);
+  }
 
-  REQUIRE(done.checks.size() == 3);
+  REQUIRE(done.checks.size() == 2);
   CHECK(std::abs(residual(done.checks[0])) < 0.01);
-  CHECK(done.checks[2].kind == "overlap");
-  CHECK(done.checks[2].step.median > 0);
 
   // What is written can be read.
   Diagnostics diagnostics;

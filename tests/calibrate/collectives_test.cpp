@@ -92,6 +92,28 @@ TEST_CASE("times of collectives come out as they were put in, denser where the p
   }
 }
 
+TEST_CASE("the sizes of a job's buckets are measured too, in all-reduces of the library's own choice") {
+  test::FakeClock clock;
+  test::FakeScript script;
+  script.devices = 2;
+  script.collective = two_protocols;
+  test::FakeBackend backend(script, clock);
+  CollectiveOptions options;
+  options.more_bytes = {2052000, 28852224, 1 << 20, std::int64_t{1} << 40};
+  const auto entries = run_curve(backend, clock, 2, {}, options);
+  CHECK(entries.size() == 23 + 2 + 2);
+  const auto has = [&](std::int64_t bytes) {
+    return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.bytes == bytes; });
+  };
+  CHECK(has(2052000));
+  CHECK(has(28852224));
+  CHECK(std::is_sorted(entries.begin(), entries.end(),
+                       [](const auto& a, const auto& b) { return a.bytes < b.bytes; }));
+  const auto reduce =
+      run_curve(backend, clock, 2, {CollectiveKind::reduce, device::ElementType::fp32, {}}, options);
+  CHECK(std::none_of(reduce.begin(), reduce.end(), [](const auto& e) { return e.bytes == 2052000; }));
+}
+
 TEST_CASE("a forced algorithm and protocol is told to the library and forgotten after") {
   test::FakeClock clock;
   test::FakeScript script;
@@ -201,6 +223,8 @@ TEST_CASE("data-parallel steps hide all but the last bucket") {
     StepPlan plan(*program);
     const auto ready = bucket_ready_slots(plan, model, buckets);
     CHECK(ready.back() + 1 == plan.backward_end());
+    CHECK(std::is_sorted(ready.begin(), ready.end()));
+    CHECK(ready.front() < plan.backward_end() / 2 + plan.first_backward() / 2);
     auto measured = run_ddp_steps(session, group, *communicator, plan, model, buckets, 20);
     if (group.rank() != 0) return;
     steps = std::move(measured);
@@ -211,4 +235,31 @@ TEST_CASE("data-parallel steps hide all but the last bucket") {
   REQUIRE(steps.size() == 20);
   const double last = 20e-6 + 15853824 / 100e9;
   for (const double step : steps) CHECK(step == doctest::Approx(alone + last).epsilon(0.01));
+}
+
+TEST_CASE(
+    "a bucket does not wait for the pass's end where a neighbour's kernel makes some of its gradients") {
+  test::FakeClock clock;
+  test::FakeScript script;
+  script.devices = 1;
+  // As on the GPU, batch norm's weights get their gradients with the data's, in one launch.
+  script.item = [](const Model& model, const device::WorkItem& item, std::int64_t batch) {
+    test::FakeTiming timing = test::plain_timing(model, item, batch);
+    const bool is_norm = model.layers[static_cast<std::size_t>(item.layer)].kind == LayerKind::batch_norm;
+    if (is_norm && item.pass == Pass::backward_weights) timing = {0, 0, 0};
+    return timing;
+  };
+  test::FakeBackend backend(script, clock);
+  const Model model = test::resnet18();
+  const auto worker = backend.make_worker(0);
+  device::BuildOptions options;
+  options.batch = 8;
+  const auto program = worker->build(model, options);
+  const StepPlan plan(*program);
+  const auto ready =
+      bucket_ready_slots(plan, model, ddp_buckets(model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32));
+  REQUIRE(ready.size() == 3);
+  CHECK(ready[0] < ready[1]);
+  CHECK(ready[1] < ready[2]);
+  CHECK(ready[0] < plan.first_backward() + 6);
 }

@@ -115,8 +115,9 @@ TEST_CASE("overlapped steps are predicted with and without interference") {
   interference.compute_slowdown = {1.2, 1.2, 1.2, 0, 9};
   interference.collective_slowdown = {1.5, 1.5, 1.5, 0, 9};
   profile->interference = {interference};
-  const std::vector<OverlapMeasurement> overlaps{
-      {model().name, Precision::bf16, 32, 2, made_step(model(), 32), 0, 0}};
+  OverlapEntry overlap{model().name, Precision::bf16, 32, 2, {}, {}, 0, 0};
+  overlap.step.median = made_step(model(), 32);
+  const std::vector<OverlapEntry> overlaps{overlap};
   const PartsValidation v = validate_parts(profile, overlaps, scenario_of);
   REQUIRE(v.rows.size() == 3);
   const PartsRow& row = v.rows.back();
@@ -142,7 +143,8 @@ TEST_CASE("overlapped steps are read from calibration's checks") {
       "{\"schema\": \"foretrain/calibration-check/1\", \"rows\": ["
       "{\"kind\": \"parts\", \"model\": \"m\"},"
       "{\"kind\": \"overlap\", \"model\": \"m\", \"precision\": \"tf32\", \"batch\": 64, \"ranks\": 2,"
-      " \"step_s\": 0.02, \"step_p05_s\": 0.019, \"step_p95_s\": 0.021, \"buckets\": [1, 2]}]}";
+      " \"steps\": 50, \"step_low_s\": 0.0199, \"step_high_s\": 0.0201, \"step_s\": 0.02, \"step_p05_s\": "
+      "0.019, \"step_p95_s\": 0.021, \"buckets\": [1, 2]}]}";
   CHECK(is_calibration_check(json));
   CHECK_FALSE(is_calibration_check("{\"schema\": \"foretrain/profile/1\"}"));
   Diagnostics diagnostics;

@@ -58,7 +58,7 @@ inline Profile example_profile() {
   launch.queue_depth = 1024;
   profile.launches = {launch};
   profile.copies = {{"host_to_device", 38535168, true, sample}};
-  profile.noise = {{"device", 0.01, 0, 1}};
+  profile.noise = {{"device", "", Precision::fp32, 0, 0.01, 0, 1}};
   return profile;
 }
 

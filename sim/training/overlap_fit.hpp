@@ -1,0 +1,34 @@
+// What interference is worth in a step: found from data-parallel steps that calibration measured on local
+// GPUs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/input/scenario.hpp"
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+// One worker of the model on each of `gpus` of a node; precision, batch and profile are set by the caller.
+// Throws Error where the model is not known.
+using ScenarioOfModel = std::function<Scenario(const std::string& model, int gpus)>;
+
+// The data-parallel scenario that `entry` measured, with the given profile.
+Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Profile> profile,
+                             const ScenarioOfModel& scenario_of);
+
+// Sets interference_scale of every overlap entry: the factor on what collectives cost the kernels beside
+// them, in [0, largest_interference_scale], with which the simulated step takes as long as the measured one.
+// Returns what could not be fitted, and why.
+std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of);
+inline constexpr double largest_interference_scale = 8;
+
+// Of the entries of this model and precision, the nearest number of ranks first; between batches interpolated
+// over the logarithm of the batch, beyond them that of the nearest. Of a model without entries: the median of
+// the precision's. 1 where there is none.
+double interference_scale(const Profile& profile, const std::string& model, Precision precision,
+                          std::int64_t batch, int ranks);
+
+}  // namespace foretrain
