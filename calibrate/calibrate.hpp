@@ -47,7 +47,8 @@ struct Calibration {
   std::vector<CheckRow> checks;
 };
 
-// Budget by default: 10 s, 7 s a batch and precision, and with collectives 8 s and a second a further GPU.
+// Budget by default: 2 s, 6 s a batch and precision, on several GPUs 8 s a precision for interference, and
+// with collectives 8 s and a second a GPU.
 double default_seconds(const Request& request, int gpus);
 
 // Error (unavailable) where the backend has no device, or fewer than asked for; of a model that does not fit,

@@ -14,6 +14,7 @@ class SteadyClock : public Clock {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
   void pause() override { std::this_thread::yield(); }
+  void rest(double seconds) override { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
   void not_before(double) override {}
 
  private:

@@ -6,8 +6,9 @@ namespace foretrain::calibrate {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual double now() = 0;  // seconds since some start, never decreasing
-  virtual void pause() = 0;  // between two polls
+  virtual double now() = 0;               // seconds since some start, never decreasing
+  virtual void pause() = 0;               // between two polls
+  virtual void rest(double seconds) = 0;  // sleeps about so long
   // All ranks have met at time `seconds`. Real clocks know already; a simulated clock a thread catches up.
   virtual void not_before(double seconds) = 0;
 };

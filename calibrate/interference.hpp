@@ -27,8 +27,9 @@ InterferenceEntry measure_interference(Session& session, RankGroup& group, devic
                                        const InterferenceOptions& options);
 
 // Data-parallel steps as DistributedDataParallel orders them: each bucket is reduced once its last gradient
-// is there, the update waits for the last bucket. Gradients in fp32. Single steps of this rank: ranks that
-// meet in every bucket have one pace, and the greater of two intervals would count their jitter twice.
+// is there, the update waits for the last bucket; without buckets the ranks run side by side. Gradients in
+// fp32. Single steps of this rank: ranks that meet in every bucket have one pace, and the greater of two
+// intervals would count their jitter twice.
 std::vector<double> run_ddp_steps(Session& session, RankGroup& group, device::Communicator& communicator,
                                   StepPlan& plan, const Model& model, const std::vector<Bucket>& buckets,
                                   int steps);

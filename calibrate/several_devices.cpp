@@ -39,10 +39,13 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
     // Data-parallel steps first: they also warm the devices up.
     const double start = context.clock.now();
     const double step = std::max(1.5 * request.backward, 1e-4);
-    const double share = request.sizes.empty() ? 0.7 : 0.3;
+    const double share = request.sizes.empty() ? 0.4 : 0.2;
     const int steps = static_cast<int>(std::clamp(share * request.seconds / step, 12.0, 100.0));
     const std::vector<double> times =
         run_ddp_steps(session, group, *communicator, plan, request.model, buckets, steps);
+    Sample alone = summarize(run_ddp_steps(session, group, *communicator, plan, request.model, {}, steps));
+    for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
+      alone.*bound = group.greatest(alone.*bound);
 
     EventPool events(*worker);
     std::vector<InterferenceEntry> entries;
@@ -68,6 +71,7 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
     run.overlap.batch = request.batch;
     run.overlap.ranks = request.gpus;
     run.overlap.step = summarize(times);
+    run.overlap.alone = alone;
     std::vector<double> ascending = times;
     std::sort(ascending.begin(), ascending.end());
     run.overlap.p05 = quantile(ascending, 0.05);

@@ -29,8 +29,7 @@ struct InterferenceRequest {
   std::uint64_t seed = 1;
   int gpus = 2;
   double backward = 0;  // seconds on the device, as measured in context
-  std::vector<std::int64_t> sizes = {std::int64_t{1} << 20,
-                                     std::int64_t{25} << 20};  // empty: whole steps alone
+  std::vector<std::int64_t> sizes = {std::int64_t{64} << 20};  // empty: whole steps alone
   double seconds = 4;
 };
 

@@ -46,14 +46,18 @@ void trim_to_common_steps(std::vector<RankRecord>& ranks) {
   }
 }
 
-// Random labels and a high rate may end in a loss that is no number, which is no failure of the measurement.
+// A high rate may end in a loss that is no number: the run goes on, but its times are not those of training.
 void note_divergence(RunRecord& record) {
   for (RankRecord& rank : record.ranks) {
     if (std::isfinite(rank.first_loss) && std::isfinite(rank.last_loss)) continue;
     if (!std::isfinite(rank.first_loss)) rank.first_loss = 0;
     if (!std::isfinite(rank.last_loss)) rank.last_loss = 0;
     record.findings.push_back(
-        {0, "divergence", "", fmt::format("the loss of rank {} is not a finite number", rank.rank)});
+        {0, "divergence", "",
+         fmt::format(
+             "the loss of rank {} is not a finite number: kernels draw less power on such numbers and may be "
+             "faster than in training; lower the learning rate",
+             rank.rank)});
   }
 }
 

@@ -45,6 +45,15 @@ Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Pr
   return scenario;
 }
 
+Scenario one_worker_of(const OverlapEntry& entry, std::shared_ptr<const Profile> profile,
+                       const ScenarioOfModel& scenario_of) {
+  OverlapEntry alone = entry;
+  alone.ranks = 1;
+  Scenario scenario = scenario_of_overlap(alone, std::move(profile), scenario_of);
+  scenario.strategy.kind = StrategyKind::independent;
+  return scenario;
+}
+
 std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of) {
   std::vector<std::string> problems;
   auto plain = std::make_shared<Profile>(profile);
@@ -53,7 +62,9 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
     entry.interference_scale = -1;
     try {
       const StepSimulation simulation(scenario_of_overlap(entry, plain, scenario_of));
-      entry.interference_scale = fitted_scale(simulation, entry.step.median);
+      const double one = simulated(StepSimulation(one_worker_of(entry, plain, scenario_of)), 1);
+      const double longer = entry.alone.median > 0 ? entry.step.median / entry.alone.median : 1;
+      entry.interference_scale = fitted_scale(simulation, one * longer);
     } catch (const Error& error) {
       problems.push_back(
           fmt::format("{} {} batch {} on {} GPUs: what interference is worth in a step was not fitted: {}",

@@ -20,8 +20,9 @@ Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Pr
                              const ScenarioOfModel& scenario_of);
 
 // Sets interference_scale of every overlap entry: the factor on what collectives cost the kernels beside
-// them, in [0, largest_interference_scale], with which the simulated step takes as long as the measured one.
-// Returns what could not be fitted, and why.
+// them, in [0, largest_interference_scale], with which the simulated step is longer than one worker's by as
+// much as the measured one (the ratio, for another build of the same program may have chosen other kernels
+// than the one whose layers were timed). Returns what could not be fitted, and why.
 std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of);
 inline constexpr double largest_interference_scale = 8;
 

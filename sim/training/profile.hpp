@@ -119,9 +119,10 @@ struct OverlapEntry {
   int ranks = 0;
   std::vector<std::int64_t> buckets;  // bytes, in order of readiness
   Sample step;                        // of one rank: all have the same pace
-  double p05 = 0, p95 = 0;            // of single steps
-  // Factor on (compute_slowdown - 1) of the interference entries with which the simulated step takes as long
-  // as this one; below 0: not fitted.
+  Sample alone;             // the same steps without communication, all ranks at once: of the slowest
+  double p05 = 0, p95 = 0;  // of single steps
+  // Factor on (compute_slowdown - 1) of the interference entries with which the simulated step is longer than
+  // that of one worker as `step` is than `alone`; below 0: not fitted.
   double interference_scale = -1;
 };
 

@@ -66,6 +66,7 @@ class FakeClock : public calibrate::Clock {
   FakeClock();
   double now() override;
   void pause() override { advance(4e-6); }
+  void rest(double seconds) override { advance(seconds); }
   void not_before(double seconds) override;
   void advance(double seconds);
   double reading = 0;  // what now() costs

@@ -147,9 +147,9 @@ TEST_CASE("training lowers the loss, the same seed gives the same bits, and a re
   const auto twin = reference::make_program(model, options_of(model, 8));
   for (Program* each : {program.get(), twin.get()}) each->synthesize_input(5);
   const double first = forward(*program);
-  for (int i = 0; i < 10; ++i) step(*program);
+  for (int i = 0; i < 25; ++i) step(*program);
   CHECK(program->loss() < 0.5 * first);
-  for (int i = 0; i < 10; ++i) step(*twin);
+  for (int i = 0; i < 25; ++i) step(*twin);
   CHECK(program->checksum() == twin->checksum());
   CHECK(program->checksum() != reference::make_program(model, options_of(model, 8))->checksum());
 
