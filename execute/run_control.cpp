@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <thread>
 
 namespace foretrain {
@@ -224,11 +223,12 @@ class PeerWatch {
     const PeerProcesses peers = control_.peers();
     const std::vector<int> gone = peers.gone();
     if (gone.empty()) {
-      first_seen_.reset();
+      seen_ = false;
       return "";
     }
-    if (!first_seen_) first_seen_ = looked_;
-    if (since(*first_seen_) < peer_patience) return "";
+    if (!seen_) first_seen_ = looked_;
+    seen_ = true;
+    if (since(first_seen_) < peer_patience) return "";
     return fmt::format("{} has gone while {}: {}", ranks_text(gone), control_.stage(0),
                        peers.state_of(gone.front()));
   }
@@ -236,7 +236,8 @@ class PeerWatch {
  private:
   const RunControl& control_;
   Clock::time_point looked_ = Clock::now();
-  std::optional<Clock::time_point> first_seen_;
+  Clock::time_point first_seen_ = looked_;
+  bool seen_ = false;
 };
 
 }  // namespace
