@@ -26,16 +26,4 @@ InterferenceEntry measure_interference(Session& session, RankGroup& group, devic
                                        device::Buffer buffer, StepPlan& plan,
                                        const InterferenceOptions& options);
 
-// Data-parallel steps as DistributedDataParallel orders them: each bucket is reduced once its last gradient
-// is there, the update waits for the last bucket; without buckets the ranks run side by side. Gradients in
-// fp32. Single steps of this rank: ranks that meet in every bucket have one pace, and the greater of two
-// intervals would count their jitter twice.
-std::vector<double> run_ddp_steps(Session& session, RankGroup& group, device::Communicator& communicator,
-                                  StepPlan& plan, const Model& model, const std::vector<Bucket>& buckets,
-                                  int steps);
-
-// For each bucket the slot of the plan after which all its gradients are complete.
-std::vector<std::size_t> bucket_ready_slots(const StepPlan& plan, const Model& model,
-                                            const std::vector<Bucket>& buckets);
-
 }  // namespace foretrain::calibrate

@@ -5,6 +5,8 @@
 #include "calibrate/interference.hpp"
 #include "calibrate/model_run.hpp"
 #include "calibrate/statistics.hpp"
+#include "execute/step_meter.hpp"
+#include "execute/trainer.hpp"
 #include "sim/training/buckets.hpp"
 
 namespace foretrain::calibrate {
@@ -19,11 +21,36 @@ void measure_local_collectives(DeviceContext& context, int gpus, const std::stri
   });
 }
 
+TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& program,
+                           device::Communicator* communicator, const Model& model, StrategyKind kind,
+                           int steps) {
+  Strategy strategy;
+  strategy.kind = kind;
+  Trainer trainer(session.worker, program, communicator, model, strategy, group.rank(), group.ranks());
+  TrainedSteps steps_of;
+  for (const PlannedBucket& planned : trainer.buckets())
+    steps_of.buckets.push_back(planned.bucket.bytes.count());
+  std::vector<double>& times = steps_of.seconds;
+  StepMeter meter(
+      session.worker, trainer, [&] { session.check(); },
+      [&](const StepTiming& timing) { times.push_back(timing.step); }, [&] { session.clock.rest(20e-6); });
+  constexpr int warm_up = 10;
+  group.barrier();
+  meter.restart();
+  for (int step = 0; step < steps + warm_up; ++step) {
+    trainer.issue_step(meter.begin_step(false));
+    meter.step_issued();
+  }
+  meter.drain();
+  if (communicator) communicator->check();
+  program.set_gradient_scale(1);
+  times.erase(times.begin(), times.begin() + warm_up);
+  return steps_of;
+}
+
 InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request) {
   InterferenceRun run;
   const device::CommunicatorId id = context.backend.make_communicator_id();
-  const std::vector<Bucket> buckets =
-      ddp_buckets(request.model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32);
   run_ranks(request.gpus, context.clock, [&](RankGroup& group) {
     const auto worker = context.backend.make_worker(group.rank());
     Session session{*worker, context.clock, context.stop, &group};
@@ -41,9 +68,11 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
     const double step = std::max(1.5 * request.backward, 1e-4);
     const double share = request.sizes.empty() ? 0.4 : 0.2;
     const int steps = static_cast<int>(std::clamp(share * request.seconds / step, 12.0, 100.0));
-    const std::vector<double> times =
-        run_ddp_steps(session, group, *communicator, plan, request.model, buckets, steps);
-    Sample alone = summarize(run_ddp_steps(session, group, *communicator, plan, request.model, {}, steps));
+    const TrainedSteps overlapped =
+        trained_steps(session, group, *program, communicator.get(), request.model, StrategyKind::ddp, steps);
+    const TrainedSteps apart =
+        trained_steps(session, group, *program, nullptr, request.model, StrategyKind::independent, steps);
+    Sample alone = summarize(apart.seconds);
     for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
       alone.*bound = group.greatest(alone.*bound);
 
@@ -70,13 +99,13 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
     run.overlap.precision = request.precision;
     run.overlap.batch = request.batch;
     run.overlap.ranks = request.gpus;
-    run.overlap.step = summarize(times);
+    run.overlap.step = summarize(overlapped.seconds);
     run.overlap.alone = alone;
-    std::vector<double> ascending = times;
+    std::vector<double> ascending = overlapped.seconds;
     std::sort(ascending.begin(), ascending.end());
     run.overlap.p05 = quantile(ascending, 0.05);
     run.overlap.p95 = quantile(ascending, 0.95);
-    for (const Bucket& bucket : buckets) run.overlap.buckets.push_back(bucket.bytes.count());
+    run.overlap.buckets = overlapped.buckets;
   });
   return run;
 }

@@ -7,6 +7,7 @@
 
 #include "calibrate/collective_suite.hpp"
 #include "calibrate/session.hpp"
+#include "sim/input/scenario.hpp"
 #include "sim/training/model.hpp"
 #include "sim/training/profile.hpp"
 
@@ -37,6 +38,17 @@ struct InterferenceRun {
   std::vector<InterferenceEntry> entries;  // a size each
   OverlapEntry overlap;                    // data-parallel steps with DistributedDataParallel's buckets
 };
+
+struct TrainedSteps {
+  std::vector<double> seconds;        // single steps of this rank
+  std::vector<std::int64_t> buckets;  // bytes; empty without communication
+};
+
+// Steps as `run` issues them (execute/trainer.hpp), with gradients exchanged or not, after ten steps of
+// warm-up. Ranks that meet in every bucket have one pace.
+TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& program,
+                           device::Communicator* communicator, const Model& model, StrategyKind kind,
+                           int steps);
 
 InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request);
 

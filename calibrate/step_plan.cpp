@@ -1,8 +1,5 @@
 #include "calibrate/step_plan.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace foretrain::calibrate {
 
 StepPlan::StepPlan(device::Program& program) : program_(program) {
@@ -16,16 +13,9 @@ StepPlan::StepPlan(device::Program& program) : program_(program) {
   for (const device::WorkItem& item : program.forward_items())
     add({Slot::Kind::layer, item, program.launches(item)});
   first_backward_ = slots_.size();
-  std::vector<std::pair<int, std::size_t>> made;
-  for (const device::WorkItem& item : program.backward_items()) {
+  for (const device::WorkItem& item : program.backward_items())
     add({Slot::Kind::layer, item, program.launches(item)});
-    if (item.pass == Pass::backward_weights) made.emplace_back(item.layer, slots_.size() - 1);
-  }
   backward_end_ = slots_.size();
-  for (const auto& [layer, slot] : made) {
-    completes_.resize(std::max(completes_.size(), static_cast<std::size_t>(layer) + 1), backward_end_);
-    completes_[static_cast<std::size_t>(layer)] = slot;
-  }
   add({Slot::Kind::update, {}, program.update_launches()});
 }
 

@@ -26,15 +26,11 @@ class StepPlan {
   int launches() const { return launches_; }
   std::size_t first_backward() const { return first_backward_; }  // size() where there is none
   std::size_t backward_end() const { return backward_end_; }
-  // The slot after which the gradients of a layer's weights are complete: where they are made in a
-  // neighbour's kernel, that of the last launch before. backward_end() where nothing makes them.
-  std::size_t completes_weights(int layer) const { return completes_.at(static_cast<std::size_t>(layer)); }
   device::Program& program() { return program_; }
 
  private:
   device::Program& program_;
   std::vector<Slot> slots_;
-  std::vector<std::size_t> completes_;  // by layer
   int launches_ = 0;
   std::size_t first_backward_ = 0, backward_end_ = 0;
 };

@@ -9,8 +9,14 @@ constexpr std::chrono::microseconds poll_interval{20};
 
 }  // namespace
 
-StepMeter::StepMeter(device::Worker& worker, Trainer& trainer, std::function<void()> interrupted, Sink sink)
-    : worker_(worker), trainer_(trainer), interrupted_(std::move(interrupted)), sink_(std::move(sink)) {
+StepMeter::StepMeter(device::Worker& worker, Trainer& trainer, std::function<void()> interrupted, Sink sink,
+                     std::function<void()> pause)
+    : worker_(worker),
+      trainer_(trainer),
+      interrupted_(std::move(interrupted)),
+      sink_(std::move(sink)),
+      pause_(std::move(pause)) {
+  if (!pause_) pause_ = [] { std::this_thread::sleep_for(poll_interval); };
   // One more than are under way, since a step is read from the end of the one before.
   for (int i = 0; i < run_ahead + 2; ++i) marks_.push_back(trainer.make_marks());
   start_ = worker_.make_event();
@@ -19,10 +25,7 @@ StepMeter::StepMeter(device::Worker& worker, Trainer& trainer, std::function<voi
 void StepMeter::restart() {
   drain();
   worker_.record(start_, device::StreamKind::compute);
-  while (!worker_.reached(start_)) {
-    interrupted_();
-    std::this_thread::sleep_for(poll_interval);
-  }
+  await(start_);
   seen_ = Clock::now();
   first_after_restart_ = true;
 }
@@ -39,12 +42,16 @@ void StepMeter::drain() {
   while (harvested_ < issued_) harvest();
 }
 
+void StepMeter::await(device::Event event) {
+  while (!worker_.reached(event)) {
+    interrupted_();
+    pause_();
+  }
+}
+
 void StepMeter::harvest() {
   const StepMarks& marks = marks_[slot(harvested_)];
-  while (!worker_.reached(marks.end)) {
-    interrupted_();
-    std::this_thread::sleep_for(poll_interval);
-  }
+  await(marks.end);
   const Clock::time_point now = Clock::now();
   StepTiming timing = read(marks, first_after_restart_ ? start_ : marks_[slot(harvested_ - 1)].end);
   timing.step_host = std::chrono::duration<double>(now - seen_).count();

@@ -27,7 +27,9 @@ class StepMeter {
   static constexpr int run_ahead = 3;
   using Sink = std::function<void(const StepTiming&)>;
   // interrupted() is asked while waiting; it throws to end the wait. Finished steps go to `sink` in order.
-  StepMeter(device::Worker& worker, Trainer& trainer, std::function<void()> interrupted, Sink sink);
+  // pause() passes the time between two polls; empty: a short sleep.
+  StepMeter(device::Worker& worker, Trainer& trainer, std::function<void()> interrupted, Sink sink,
+            std::function<void()> pause = {});
 
   // The next step begins now: what ran since the last one belongs to none. Drains.
   void restart();
@@ -40,12 +42,14 @@ class StepMeter {
   using Clock = std::chrono::steady_clock;
   std::size_t slot(std::int64_t step) const { return static_cast<std::size_t>(step) % marks_.size(); }
   void harvest();
+  void await(device::Event event);
   StepTiming read(const StepMarks& marks, device::Event begin);
 
   device::Worker& worker_;
   const Trainer& trainer_;
   std::function<void()> interrupted_;
   Sink sink_;
+  std::function<void()> pause_;
   std::vector<StepMarks> marks_;
   device::Event start_;
   Clock::time_point seen_;

@@ -77,8 +77,8 @@ void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
     const Parameter& parameter = model_.parameters[p];
     float* to = master(static_cast<int>(p));
     if (parameter.shape.size() >= 2) {
-      fill_normal(parameter.elements, to, Scalar::f32, static_cast<float>(initial_deviation(model_, parameter)),
-                  seed * 1'000'003 + p, stream);
+      fill_normal(parameter.elements, to, Scalar::f32,
+                  static_cast<float>(initial_deviation(model_, parameter)), seed * 1'000'003 + p, stream);
       continue;
     }
     const Layer& layer = model_.layers[static_cast<std::size_t>(parameter.layer)];

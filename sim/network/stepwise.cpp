@@ -176,23 +176,23 @@ std::vector<int> rank_tree(const RankGroup& group, const std::vector<TreeNode>& 
 void add_tree(SendGraph& graph, const std::vector<int>& parents, double bytes, int pieces) {
   const std::size_t n = parents.size();
   std::vector<int> up(n, -1), down(n, -1);
-  std::vector<std::vector<int>> children(n);
+  std::vector<int> under_root;
   for (std::size_t rank = 0; rank < n; ++rank) {
     if (parents[rank] < 0) continue;
-    children[static_cast<std::size_t>(parents[rank])].push_back(static_cast<int>(rank));
+    const auto parent = static_cast<std::size_t>(parents[rank]);
+    if (parents[parent] < 0) under_root.push_back(static_cast<int>(rank));
     up[rank] = graph.add_stream(static_cast<int>(rank), parents[rank], bytes, pieces);
     down[rank] = graph.add_stream(parents[rank], static_cast<int>(rank), bytes, pieces);
   }
   for (std::size_t rank = 0; rank < n; ++rank) {
-    for (int child : children[rank]) {
-      const auto c = static_cast<std::size_t>(child);
-      if (parents[rank] >= 0) {
-        graph.chain(up[c], up[rank], pieces);      // a sum goes up once all children's parts are there
-        graph.chain(down[rank], down[c], pieces);  // and down once it is here
-        continue;
-      }
-      for (int other : children[rank]) graph.chain(up[static_cast<std::size_t>(other)], down[c], pieces);
+    if (parents[rank] < 0) continue;
+    const auto parent = static_cast<std::size_t>(parents[rank]);
+    if (parents[parent] >= 0) {
+      graph.chain(up[rank], up[parent], pieces);      // a sum goes up once all children's parts are there
+      graph.chain(down[parent], down[rank], pieces);  // and down once it is here
+      continue;
     }
+    for (int other : under_root) graph.chain(up[static_cast<std::size_t>(other)], down[rank], pieces);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "calibrate/interference.hpp"
+#include "calibrate/several_devices.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
@@ -208,8 +209,6 @@ TEST_CASE("data-parallel steps hide all but the last bucket") {
   };
   test::FakeBackend backend(script, clock);
   const Model model = test::resnet18();
-  const auto buckets = ddp_buckets(model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32);
-  REQUIRE(buckets.size() == 3);
   const device::CommunicatorId id = backend.make_communicator_id();
   std::vector<double> steps;
   double alone = 0;
@@ -220,14 +219,11 @@ TEST_CASE("data-parallel steps hide all but the last bucket") {
     device::BuildOptions options;
     options.batch = 64;
     const auto program = worker->build(model, options);
-    StepPlan plan(*program);
-    const auto ready = bucket_ready_slots(plan, model, buckets);
-    CHECK(ready.back() + 1 == plan.backward_end());
-    CHECK(std::is_sorted(ready.begin(), ready.end()));
-    CHECK(ready.front() < plan.backward_end() / 2 + plan.first_backward() / 2);
-    auto measured = run_ddp_steps(session, group, *communicator, plan, model, buckets, 20);
+    TrainedSteps measured =
+        trained_steps(session, group, *program, communicator.get(), model, StrategyKind::ddp, 20);
+    CHECK(measured.buckets == std::vector<std::int64_t>{2052000, 28852224, 15853824});
     if (group.rank() != 0) return;
-    steps = std::move(measured);
+    steps = std::move(measured.seconds);
     for (const auto items : {program->forward_items(), program->backward_items()})
       for (const device::WorkItem& item : items) alone += test::plain_timing(model, item, 64).device;
     alone += script.prepare.device + script.zero.device + script.update.device;
@@ -235,31 +231,4 @@ TEST_CASE("data-parallel steps hide all but the last bucket") {
   REQUIRE(steps.size() == 20);
   const double last = 20e-6 + 15853824 / 100e9;
   for (const double step : steps) CHECK(step == doctest::Approx(alone + last).epsilon(0.01));
-}
-
-TEST_CASE(
-    "a bucket does not wait for the pass's end where a neighbour's kernel makes some of its gradients") {
-  test::FakeClock clock;
-  test::FakeScript script;
-  script.devices = 1;
-  // As on the GPU, batch norm's weights get their gradients with the data's, in one launch.
-  script.item = [](const Model& model, const device::WorkItem& item, std::int64_t batch) {
-    test::FakeTiming timing = test::plain_timing(model, item, batch);
-    const bool is_norm = model.layers[static_cast<std::size_t>(item.layer)].kind == LayerKind::batch_norm;
-    if (is_norm && item.pass == Pass::backward_weights) timing = {0, 0, 0};
-    return timing;
-  };
-  test::FakeBackend backend(script, clock);
-  const Model model = test::resnet18();
-  const auto worker = backend.make_worker(0);
-  device::BuildOptions options;
-  options.batch = 8;
-  const auto program = worker->build(model, options);
-  const StepPlan plan(*program);
-  const auto ready =
-      bucket_ready_slots(plan, model, ddp_buckets(model, Bytes(1 << 20), Bytes(25 << 20), Precision::fp32));
-  REQUIRE(ready.size() == 3);
-  CHECK(ready[0] < ready[1]);
-  CHECK(ready[1] < ready[2]);
-  CHECK(ready[0] < plan.first_backward() + 6);
 }
