@@ -11,9 +11,9 @@
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/document.hpp"
+#include "sim/job/predict_job.hpp"
 #include "sim/output/comparison.hpp"
 #include "sim/output/result_reader.hpp"
-#include "sim/training/predict.hpp"
 
 namespace foretrain::app {
 namespace {
@@ -28,10 +28,10 @@ struct Options {
 // Results that were written before, or those of a scenario.
 std::vector<Result> results_of(const std::string& file, const Options& options) {
   if (file.ends_with(".json")) return read_results(read_file_limited(file), file);
-  PredictOptions how;
+  JobOptions how;
   how.seed = options.seed;
   how.remedies = false;
-  return {predict(scenario_from(read_source(file), options.settings), how)};
+  return {predict_job(scenario_from(read_source(file), options.settings), how)};
 }
 
 int compare_files(const Options& options) {

@@ -11,13 +11,14 @@
 #include "app/signals.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
-#include "sim/training/predict.hpp"
+#include "sim/job/predict_job.hpp"
 
 namespace foretrain::app {
 namespace {
 
 struct Options : PredictingOptions {
   std::vector<std::string> files;
+  bool every_step = false, without_noise = false;
 };
 
 int simulate(const Options& options) {
@@ -36,10 +37,12 @@ int simulate(const Options& options) {
     if (scenarios.size() > 1) {
       progress(fmt::format("{} of {}: {}", results.size() + 1, scenarios.size(), scenario.name));
     }
-    PredictOptions how;
+    JobOptions how;
     how.seed = options.seed;
     how.timeline = targets.wants_trace() ? &timeline : nullptr;
-    results.push_back(predict(scenario, how));
+    how.every_step = options.every_step;
+    how.noise = !options.without_noise;
+    results.push_back(predict_job(scenario, how));
     results.back().question = scenario.question;
   }
   end_progress();
@@ -52,6 +55,9 @@ int simulate(const Options& options) {
 Action prepare_simulate(CLI::App& command) {
   auto options = std::make_shared<Options>();
   command.add_option("SCENARIO", options->files, "scenario files; - is standard input")->required();
+  command.add_flag("--every-step", options->every_step,
+                   "replay each update of a job by itself, its time drawn from the spread of steps");
+  command.add_flag("--no-noise", options->without_noise, "with --every-step: each takes the mean");
   add_predicting_options(command, *options);
   return [options] { return simulate(*options); };
 }

@@ -32,6 +32,8 @@ Action prepare_simulate(CLI::App& command);
 Action prepare_compare(CLI::App& command);
 Action prepare_report(CLI::App& command);
 Action prepare_sweep(CLI::App& command);
+Action prepare_plan(CLI::App& command);
+Action prepare_explain(CLI::App& command);
 Action prepare_collective(CLI::App& command);
 Action prepare_check(CLI::App& command);
 Action prepare_calibrate(CLI::App& command);

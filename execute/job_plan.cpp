@@ -5,11 +5,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/input/job.hpp"
+#include "sim/job/predict_job.hpp"
+#include "sim/job/step_shapes.hpp"
+
 namespace foretrain {
 namespace {
 
 std::int64_t updates_in(double epochs, double updates_an_epoch) {
   return std::max<std::int64_t>(1, std::llround(epochs * updates_an_epoch));
+}
+
+std::int64_t updates_of(const Interval& interval, double updates_an_epoch) {
+  if (interval.unit == Interval::Unit::epochs) return updates_in(interval.amount, updates_an_epoch);
+  if (interval.unit == Interval::Unit::updates) return std::llround(interval.amount);
+  throw Error(ErrorKind::input, "run: evaluates and saves after epochs or updates, not after times");
 }
 
 }  // namespace
@@ -25,22 +35,39 @@ std::optional<JobPlan> job_plan(const Scenario& scenario) {
   if (!scenario.dataset_samples) {
     throw Error(ErrorKind::input, "a job needs dataset.samples, to know what an epoch is");
   }
+  const Job& job = *scenario.job;
+  if (job.schedule && job.schedule->rule == Schedule::Rule::adadamp) {
+    throw Error(ErrorKind::input,
+                "run: a schedule that follows a given loss is simulated only; give its phases");
+  }
+  JobPlan plan;
+  const ScheduleInput input = schedule_input(scenario);
+  for (ScheduleCursor cursor(input); !cursor.is_finished();) {
+    const UpdateRun run = cursor.run();
+    std::optional<double> rate;
+    if (job.schedule && job.learning_rate.kind == LearningRateLaw::Kind::constant)
+      rate = cursor.learning_rate();
+    const bool goes_on =
+        !plan.phases.empty() && (run.is_short || (plan.phases.back().batch == run.batch &&
+                                                  plan.phases.back().workers == run.workers &&
+                                                  plan.phases.back().learning_rate == rate));
+    if (goes_on) {
+      plan.phases.back().updates += run.updates;
+    } else {
+      plan.phases.push_back({run.updates, run.batch, run.workers, rate});
+    }
+    cursor.advance(run.updates);
+  }
   double an_epoch =
       static_cast<double>(*scenario.dataset_samples) / static_cast<double>(scenario.batch_global);
-  if (scenario.job->last_batch == LastBatch::keep) an_epoch = std::ceil(an_epoch);
-  if (scenario.job->last_batch == LastBatch::drop) an_epoch = std::floor(an_epoch);
-  JobPlan plan;
-  TrainingPhase phase;
-  phase.updates = updates_in(scenario.job->epochs, an_epoch);
-  phase.batch = scenario.batch_global;
-  phase.workers = static_cast<int>(scenario.cluster.topology.workers.size());
-  plan.phases.push_back(phase);
-  if (scenario.job->evaluate && scenario.job->evaluate->every_epochs > 0) {
-    plan.evaluate_every = updates_in(scenario.job->evaluate->every_epochs, an_epoch);
-    plan.evaluation_samples = scenario.job->evaluate->samples;
+  if (job.last_batch == LastBatch::keep) an_epoch = std::ceil(an_epoch);
+  if (job.last_batch == LastBatch::drop) an_epoch = std::floor(an_epoch);
+  if (job.evaluate && job.evaluate->every.amount > 0) {
+    plan.evaluate_every = updates_of(job.evaluate->every, an_epoch);
+    plan.evaluation_samples = job.evaluate->samples;
   }
-  if (scenario.job->checkpoint && scenario.job->checkpoint->every_epochs > 0) {
-    plan.checkpoint_every = updates_in(scenario.job->checkpoint->every_epochs, an_epoch);
+  if (job.checkpoint && job.checkpoint->every.amount > 0) {
+    plan.checkpoint_every = updates_of(job.checkpoint->every, an_epoch);
   }
   return plan;
 }
@@ -50,23 +77,7 @@ Scenario with_phase(const Scenario& scenario, const TrainingPhase& phase) {
     throw Error(ErrorKind::input,
                 fmt::format("a batch of {} cannot be dealt out to {} workers", phase.batch, phase.workers));
   }
-  Scenario out = scenario;
-  Topology& topology = out.cluster.topology;
-  if (static_cast<std::size_t>(phase.workers) > topology.workers.size()) {
-    throw Error(ErrorKind::input, fmt::format("a phase wants {} workers, the cluster has {}", phase.workers,
-                                              topology.workers.size()));
-  }
-  // Workers fill nodes in order.
-  if (static_cast<std::size_t>(phase.workers) < topology.workers.size()) {
-    topology.workers.resize(static_cast<std::size_t>(phase.workers));
-    topology.nodes = 1;
-    for (int worker : topology.workers) {
-      topology.nodes = std::max(topology.nodes, topology.vertices[static_cast<std::size_t>(worker)].node + 1);
-    }
-    topology.gpus_per_node = std::min(topology.gpus_per_node, phase.workers);
-  }
-  out.batch_global = phase.batch;
-  out.batch_per_worker = phase.batch / phase.workers;
+  Scenario out = with_workers(scenario, phase.workers, phase.batch);
   if (phase.learning_rate) out.optimizer.learning_rate = *phase.learning_rate;
   return out;
 }

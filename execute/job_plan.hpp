@@ -26,8 +26,9 @@ struct JobPlan {
   std::int64_t updates() const;
 };
 
-// The job of a scenario: its epochs over its data set. A short last batch that is kept is an update of the
-// full size. None where it has no job. Throws Error (input) where it has a job and no data set.
+// The job of a scenario: its epochs over its data set by its schedule. A short last batch that is kept is an
+// update of the full size. None where it has no job. Throws Error (input) where it has a job and no data set,
+// or a schedule that follows a loss.
 std::optional<JobPlan> job_plan(const Scenario& scenario);
 
 // The scenario as one phase runs it. Throws Error (input) where the batch cannot be dealt out equally.

@@ -12,24 +12,25 @@
 
 namespace foretrain {
 
-// A queue of events with a payload, and the clock that they move. Payload is a small value.
-template <typename Payload>
+// A queue of events with a payload, and the clock that they move: Time within a step, JobTime on a job's
+// timeline. Payload is a small value.
+template <typename Payload, typename Instant = Time>
 class EventQueue {
  public:
   struct Event {
-    Time time;
+    Instant time;
     std::uint32_t priority = 0;  // lower first at equal times
     std::uint64_t sequence = 0;
     Payload payload{};
   };
 
-  Time now() const { return now_; }
+  Instant now() const { return now_; }
   bool empty() const { return heap_.empty(); }
   std::size_t size() const { return heap_.size(); }
   std::uint64_t processed() const { return processed_; }
 
   // An event in the past is a fault of the caller.
-  void schedule(Time time, std::uint32_t priority, Payload payload) {
+  void schedule(Instant time, std::uint32_t priority, Payload payload) {
     if (time < now_) throw Error(ErrorKind::failure, "an event was scheduled in the past");
     heap_.push_back({time, priority, sequence_++, std::move(payload)});
     rise(heap_.size() - 1);
@@ -82,7 +83,7 @@ class EventQueue {
   }
 
   std::vector<Event> heap_;
-  Time now_;
+  Instant now_;
   std::uint64_t sequence_ = 0, processed_ = 0;
 };
 

@@ -68,8 +68,16 @@ std::optional<Rate> Fields::rate(std::string_view key) const {
   return read<Rate>(key, [](const std::string& text) { return parse_rate(text); });
 }
 
-std::optional<double> Fields::epochs(std::string_view key) const {
-  return read<double>(key, [](const std::string& text) { return parse_epochs(text); });
+std::optional<Interval> Fields::interval(std::string_view key) const {
+  return read<Interval>(key, [](const std::string& text) { return parse_interval(text); });
+}
+
+std::optional<double> Fields::power(std::string_view key) const {
+  return read<double>(key, [](const std::string& text) { return parse_power(text); });
+}
+
+std::optional<double> Fields::gpu_hours(std::string_view key) const {
+  return read<double>(key, [](const std::string& text) { return parse_gpu_hours(text); });
 }
 
 Fields Fields::fields(std::string_view key) const {

@@ -10,6 +10,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/input/document.hpp"
+#include "sim/input/job.hpp"
 #include "sim/input/schema.hpp"
 
 namespace foretrain {
@@ -34,7 +35,9 @@ class Fields {
   std::optional<JobTime> job_time(std::string_view key) const;
   std::optional<Bytes> bytes(std::string_view key) const;
   std::optional<Rate> rate(std::string_view key) const;
-  std::optional<double> epochs(std::string_view key) const;
+  std::optional<Interval> interval(std::string_view key) const;
+  std::optional<double> power(std::string_view key) const;  // watts
+  std::optional<double> gpu_hours(std::string_view key) const;
   // The map below a key with its table; one without keys where it is not there.
   Fields fields(std::string_view key) const;
 

@@ -24,6 +24,11 @@ const Json& complete_result() {
     result.break_even.emplace();
     result.job.emplace();
     result.job->phases.emplace_back();
+    result.job->speedup.emplace();
+    result.job->target.emplace();
+    result.job->failures.emplace();
+    result.job->answers.emplace_back();
+    result.job->progress.emplace_back();
     result.warnings.emplace_back();
     result.extrapolated.emplace_back();
     std::string text;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 namespace foretrain {
@@ -76,17 +77,43 @@ std::variant<double, UnitError> parse_plain_number(std::string_view text) {
   return number;
 }
 
-std::variant<double, UnitError> parse_epochs(std::string_view text) {
+std::variant<Interval, UnitError> parse_interval(std::string_view text) {
   const auto parts = split(text);
-  if (!parts) return UnitError{fmt::format("'{}' is not a number of epochs: write it as in '1 epoch'", text)};
-  if (parts->second.empty()) {
-    return UnitError{fmt::format("'{}' has no unit: write it as in '{} epoch'", text, text)};
+  if (!parts) {
+    return UnitError{
+        fmt::format("'{}' is no interval: write it as in '1 epoch', '500 updates' or '10 min'", text)};
   }
-  if (parts->second != "epoch" && parts->second != "epochs") {
-    return UnitError{fmt::format("'{}' has the unknown unit '{}': allowed is epoch, as in '1 epoch'", text,
-                                 parts->second)};
+  const auto [number, unit] = *parts;
+  if (unit.empty()) return UnitError{fmt::format("'{}' has no unit: write it as in '{} epoch'", text, text)};
+  if (number < 0) return UnitError{fmt::format("'{}' is negative: an interval is zero or more", text)};
+  if (unit == "epoch" || unit == "epochs") return Interval{Interval::Unit::epochs, number};
+  if (unit == "update" || unit == "updates" || unit == "step" || unit == "steps") {
+    if (number != std::floor(number)) return UnitError{fmt::format("'{}' is no whole number", text)};
+    return Interval{Interval::Unit::updates, number};
   }
-  if (parts->first < 0) return UnitError{fmt::format("'{}' is negative: epochs are zero or more", text)};
+  if (const auto time = parse_job_time(text); const auto* read = std::get_if<JobTime>(&time)) {
+    return Interval{Interval::Unit::time, read->in_seconds()};
+  }
+  return UnitError{fmt::format(
+      "'{}' has the unknown unit '{}': allowed are epoch, update and times, as in '10 min'", text, unit)};
+}
+
+std::variant<double, UnitError> parse_power(std::string_view text) {
+  const auto parts = split(text);
+  const std::string_view unit = parts ? parts->second : std::string_view();
+  if (unit != "W" && unit != "kW") {
+    return UnitError{fmt::format("'{}' is not a power: write it as in '700 W'", text)};
+  }
+  if (parts->first < 0) return UnitError{fmt::format("'{}' is negative: a power is zero or more", text)};
+  return parts->first * (unit == "kW" ? 1e3 : 1);
+}
+
+std::variant<double, UnitError> parse_gpu_hours(std::string_view text) {
+  const auto parts = split(text);
+  if (!parts || (parts->second != "gpu-hours" && parts->second != "gpu-hour")) {
+    return UnitError{fmt::format("'{}' is no number of GPU-hours: write it as in '50 gpu-hours'", text)};
+  }
+  if (parts->first < 0) return UnitError{fmt::format("'{}' is negative", text)};
   return parts->first;
 }
 
@@ -105,7 +132,7 @@ std::variant<Price, UnitError> parse_price(std::string_view text) {
     }
   }
   if (parts->first < 0) return UnitError{fmt::format("'{}' is negative: a price is zero or more", text)};
-  return Price{parts->first, currency};
+  return Price{parts->first, currency, {}};
 }
 
 std::string meant_quantity(std::string_view text, double low, double high) {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "sim/base/parse_units.hpp"
-#include "sim/input/scenario.hpp"
+#include "sim/input/job.hpp"
 
 namespace foretrain {
 
@@ -16,8 +16,12 @@ std::variant<std::int64_t, UnitError> parse_integer(std::string_view text);
 std::variant<bool, UnitError> parse_boolean(std::string_view text);
 // A number without leading zeros, else as parse_number.
 std::variant<double, UnitError> parse_plain_number(std::string_view text);
-// "1 epoch", "2.5 epochs"; a bare number is an error.
-std::variant<double, UnitError> parse_epochs(std::string_view text);
+// "1 epoch", "500 updates" (or steps), "10 min"; a bare number is an error.
+std::variant<Interval, UnitError> parse_interval(std::string_view text);
+// "700 W", "0.7 kW": watts.
+std::variant<double, UnitError> parse_power(std::string_view text);
+// "50 gpu-hours"
+std::variant<double, UnitError> parse_gpu_hours(std::string_view text);
 
 // "2.50 USD/gpu-hour"
 std::variant<Price, UnitError> parse_price(std::string_view text);

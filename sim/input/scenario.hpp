@@ -25,36 +25,16 @@ struct Strategy {
   StrategyKind kind = StrategyKind::ddp;
   Fusion fusion;
   Precision gradients = Precision::fp32;
-  int servers = 1;       // parameter_server: ranks among which the buckets are dealt out
-  int accumulation = 1;  // micro-batches of a step
+  int servers = 1;        // parameter_server: ranks among which the buckets are dealt out
+  int accumulation = 1;   // micro-batches of a step
+  std::string algorithm;  // of collectives: "ring", "tree"; empty: what the library picks
 };
 
-struct Checkpoint {
-  double every_epochs = 0;  // 0: never
-  Rate write;
-};
-
-struct Evaluation {
-  double every_epochs = 0;  // 0: never
-  std::int64_t samples = 0;
-};
-
-// What becomes of the samples that fill no whole global batch at the end of an epoch.
-enum class LastBatch { keep, drop, carry };
-const char* name_of(LastBatch last_batch);
-
-struct Price {
-  double per_gpu_hour = 0;
-  std::string currency;  // "USD"
-};
-
-struct Job {
-  double epochs = 0;
-  LastBatch last_batch = LastBatch::keep;
-  std::optional<Price> price;
-  std::optional<Evaluation> evaluate;
-  std::optional<Checkpoint> checkpoint;
-};
+// Defined in sim/input/job.hpp and sim/input/observed.hpp, so that a new key of theirs recompiles little.
+struct Job;
+struct InputPipeline;
+struct HostDescription;
+struct Observed;
 
 struct Execution {
   bool deterministic = false;
@@ -88,7 +68,10 @@ struct Scenario {
   Strategy strategy;
   Optimizer optimizer;
   std::optional<std::int64_t> dataset_samples;
-  std::optional<Job> job;
+  std::shared_ptr<const Job> job;  // null where there is none, as the three below
+  std::shared_ptr<const InputPipeline> input;
+  std::shared_ptr<const HostDescription> host;
+  std::shared_ptr<const Observed> observed;
   Execution execution;
 
   std::vector<ResolvedInput> inputs;

@@ -6,6 +6,8 @@
 
 #include "sim/input/document.hpp"
 #include "sim/input/fields.hpp"
+#include "sim/input/job_reader.hpp"
+#include "sim/input/job_schema.hpp"
 #include "sim/input/model_reader.hpp"
 #include "sim/input/model_schema.hpp"
 #include "sim/input/optimizer_reader.hpp"
@@ -75,6 +77,7 @@ class Reader {
     read_optimizer();
     read_job();
     read_batch();
+    read_surroundings();
     read_sequence();
     read_execution();
     scenario_.precision = word_of(fields_.text("precision"),
@@ -148,28 +151,66 @@ class Reader {
       scenario_.dataset_samples = samples;
     }
     if (!fields_.has("job")) return;
-    const Fields job = fields_.fields("job");
-    Job made;
-    made.epochs = job.number("epochs").value_or(0);
-    made.last_batch = word_of(job.text("last_batch"), {LastBatch::keep, LastBatch::drop, LastBatch::carry});
-    if (job.has("evaluate")) {
-      const Fields evaluate = job.fields("evaluate");
-      made.evaluate =
-          Evaluation{evaluate.epochs("every").value_or(0), evaluate.integer("samples").value_or(0)};
-    }
-    if (job.has("checkpoint")) {
-      const Fields checkpoint = job.fields("checkpoint");
-      made.checkpoint =
-          Checkpoint{checkpoint.epochs("every").value_or(0), checkpoint.rate("write").value_or(Rate())};
-    }
-    if (const Value* price = job.find("price"); price != nullptr && price->is_scalar()) {
-      const auto parsed = parse_price(price->text);
-      if (const auto* read = std::get_if<Price>(&parsed)) made.price = *read;
-    }
-    scenario_.job = made;
+    const auto workers = static_cast<int>(scenario_.cluster.topology.workers.size());
+    Job made = foretrain::read_job(fields_.fields("job"), {scenario_.dataset_samples.value_or(0), workers, 0},
+                                   diagnostics_);
+    made.baseline = read_baseline(fields_.fields("job"));
+    scenario_.job = std::make_shared<const Job>(std::move(made));
     if (!fields_.has("dataset")) {
       diagnostics_.error(fields_.where("job"),
                          "job needs the size of an epoch: add 'dataset: { samples: N }'");
+    }
+  }
+
+  // Another scenario, or this one with other keys of its job.
+  std::shared_ptr<const Scenario> read_baseline(const Fields& job) {
+    const Value* baseline = job.find("baseline");
+    if (baseline == nullptr || baseline->is_null()) return nullptr;
+    std::optional<Value> root;
+    std::string name;
+    if (baseline->is_map()) {
+      root = root_;
+      for (Member& member : root->members) {
+        if (member.key != "job" || !member.value.is_map()) continue;
+        std::erase_if(member.value.members, [&](const Member& each) {
+          return each.key == "baseline" || baseline->find(each.key) != nullptr;
+        });
+        member.value.members.insert(member.value.members.end(), baseline->members.begin(),
+                                    baseline->members.end());
+      }
+      name = "the same job with other keys";
+    } else if (baseline->is_scalar() && !baseline->text.empty()) {
+      const auto path = catalog_.resolve(DataKind::scenario, baseline->text, baseline->where(), diagnostics_);
+      if (!path) return nullptr;
+      root = read_document(*path, diagnostics_);
+      if (!root || !root->is_map()) return nullptr;
+      for (Member& member : root->members) {
+        if (member.key != "job") continue;
+        std::erase_if(member.value.members, [](const Member& each) { return each.key == "baseline"; });
+      }
+      name = data_name(*path);
+    }
+    if (!root) return nullptr;
+    Scenario made = Reader(*root, catalog_, diagnostics_).read();
+    made.name = name;
+    if (!made.job) {
+      diagnostics_.error(baseline->where(), "baseline: the scenario has no job");
+      return nullptr;
+    }
+    return std::make_shared<const Scenario>(std::move(made));
+  }
+
+  void read_surroundings() {
+    if (fields_.has("input")) {
+      scenario_.input =
+          std::make_shared<const InputPipeline>(read_input(fields_.fields("input"), diagnostics_));
+    }
+    if (fields_.has("host")) {
+      scenario_.host = std::make_shared<const HostDescription>(read_host(fields_.fields("host")));
+    }
+    if (fields_.has("observed")) {
+      scenario_.observed =
+          std::make_shared<const Observed>(read_observed(fields_.fields("observed"), diagnostics_));
     }
   }
 
@@ -181,6 +222,8 @@ class Reader {
         diagnostics_.error(root_.where(),
                            "scenario has no 'batch', which is required (samples of a step), as "
                            "in 'batch: { per_worker: 64 }'");
+      } else {
+        set_first_batch();
       }
       return;
     }
@@ -211,6 +254,20 @@ class Reader {
           fmt::format("accumulation: a batch of {} per worker does not divide into {} micro-batches",
                       scenario_.batch_per_worker, micro));
     }
+  }
+
+  // Of the schedule. A batch that does not divide evenly: the largest share.
+  void set_first_batch() {
+    const int available = static_cast<int>(scenario_.cluster.topology.workers.size());
+    if (!scenario_.job || !scenario_.job->schedule || available == 0) return;
+    const Schedule& schedule = *scenario_.job->schedule;
+    const bool has_phases = !schedule.phases.empty();
+    scenario_.batch_global =
+        std::max<std::int64_t>(1, has_phases ? schedule.phases[0].batch : schedule.batch);
+    const int workers = has_phases && schedule.phases[0].workers
+                            ? *schedule.phases[0].workers
+                            : workers_for(scenario_.job->workers, scenario_.batch_global, available);
+    scenario_.batch_per_worker = (scenario_.batch_global + workers - 1) / workers;
   }
 
   void set_global(std::int64_t global, std::int64_t workers, const SourceLocation& where) {
@@ -328,18 +385,6 @@ class Reader {
 };
 
 }  // namespace
-
-const char* name_of(LastBatch last_batch) {
-  switch (last_batch) {
-    case LastBatch::keep:
-      return "keep";
-    case LastBatch::drop:
-      return "drop";
-    case LastBatch::carry:
-      return "carry";
-  }
-  return "";
-}
 
 std::optional<Scenario> parse_scenario(std::string_view text, const std::string& file, const Catalog& catalog,
                                        const std::vector<std::string>& overrides, Diagnostics& diagnostics) {

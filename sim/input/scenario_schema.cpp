@@ -1,105 +1,11 @@
 #include "sim/input/scenario_schema.hpp"
 
+#include "sim/input/job_schema.hpp"
 #include "sim/input/model_schema.hpp"
 #include "sim/input/strategy_schema.hpp"
 
 namespace foretrain {
 namespace {
-
-const std::string not_yet = "is not simulated yet: leave it out";
-const std::string no_effect = "has no effect on the prediction yet";
-
-const Schema& dataset_schema() {
-  static const Schema schema{.name = "dataset",
-                             .description = "what an epoch passes over",
-                             .keys = {{.name = "samples",
-                                       .type = Type::integer,
-                                       .description = "samples of an epoch",
-                                       .required = true,
-                                       .example = "1281167",
-                                       .at_least = 1}}};
-  return schema;
-}
-
-const Schema& evaluate_schema() {
-  static const Schema schema{.name = "evaluate",
-                             .description = "forward passes over held-out samples during the job",
-                             .keys = {{.name = "every",
-                                       .type = Type::epochs,
-                                       .description = "how often",
-                                       .default_value = "1 epoch",
-                                       .above = 0},
-                                      {.name = "samples",
-                                       .type = Type::integer,
-                                       .description = "samples of one evaluation",
-                                       .required = true,
-                                       .example = "50000",
-                                       .at_least = 1}}};
-  return schema;
-}
-
-const Schema& checkpoint_schema() {
-  static const Schema schema{
-      .name = "checkpoint",
-      .description = "parameters and optimizer state written during the job, which waits",
-      .keys = {{.name = "every",
-                .type = Type::epochs,
-                .description = "how often",
-                .default_value = "1 epoch",
-                .above = 0},
-               {.name = "write",
-                .type = Type::rate,
-                .description = "rate at which it is written",
-                .required = true,
-                .example = "1 GB/s",
-                .above = 0,
-                .usual_low = 10e6,
-                .usual_high = 100e9}}};
-  return schema;
-}
-
-const Schema& target_schema() {
-  static const Schema schema{
-      .name = "target",
-      .description = "what ends the job",
-      .keys = {
-          {.name = "loss", .type = Type::number, .description = "loss to be reached", .required = true}}};
-  return schema;
-}
-
-const Schema& host_schema() {
-  static const Schema schema{
-      .name = "host",
-      .description = "the host of each node",
-      .keys = {
-          {.name = "processes",
-           .type = Type::text,
-           .description = "one process for all GPUs of a node, or one for each",
-           .default_value = "per_gpu",
-           .allowed = {"one", "per_gpu"}},
-          {.name = "threads", .type = Type::integer, .description = "threads of a process", .at_least = 1},
-          {.name = "cores", .type = Type::integer, .description = "cores of a node", .at_least = 1}}};
-  return schema;
-}
-
-const Schema& observed_schema() {
-  static const Schema schema{
-      .name = "observed",
-      .description = "numbers seen on a real run, for explain",
-      .keys = {
-          {.name = "step", .type = Type::time, .description = "time of a step", .above = 0},
-          {.name = "network", .type = Type::rate, .description = "rate seen on a node's network", .above = 0},
-          {.name = "direction",
-           .type = Type::text,
-           .description = "whether the rate counts each direction or the sum of both",
-           .allowed = {"each", "sum"}},
-          {.name = "gpu_busy",
-           .type = Type::number,
-           .description = "part of the time in which a kernel runs",
-           .at_least = 0,
-           .at_most = 1}}};
-  return schema;
-}
 
 const Schema& execution_schema() {
   static const Schema schema{.name = "execution",
@@ -157,106 +63,6 @@ const Schema& step_profile_schema() {
   return schema;
 }
 
-const Schema& schedule_phase_schema() {
-  static const Schema schema{
-      .name = "schedule",
-      .description = "a phase, which holds until the next begins",
-      .keys = {{.name = "from", .type = Type::epochs, .description = "where it begins", .required = true},
-               {.name = "batch",
-                .type = Type::integer,
-                .description = "global batch",
-                .required = true,
-                .at_least = 1},
-               {.name = "workers", .type = Type::integer, .description = "workers", .at_least = 1},
-               {.name = "learning_rate", .type = Type::number, .description = "learning rate", .above = 0}}};
-  return schema;
-}
-
-const Schema& schedule_rule_schema() {
-  static const Schema schema{
-      .name = "schedule",
-      .description = "a rule by which the batch grows",
-      .keys = {{.name = "rule",
-                .type = Type::text,
-                .description = "name of the rule",
-                .required = true,
-                .allowed = {"geodamp"}},
-               {.name = "batch",
-                .type = Type::integer,
-                .description = "global batch at the beginning",
-                .required = true,
-                .at_least = 1},
-               {.name = "factor",
-                .type = Type::number,
-                .description = "growth at each change",
-                .required = true,
-                .at_least = 1},
-               {.name = "delay",
-                .type = Type::epochs,
-                .description = "epochs between changes",
-                .required = true,
-                .above = 0},
-               {.name = "max_batch", .type = Type::integer, .description = "largest batch", .at_least = 1},
-               {.name = "samples_per_worker",
-                .type = Type::integer,
-                .description = "samples of each worker; their number grows with the batch",
-                .at_least = 1}}};
-  return schema;
-}
-
-const Schema& job_schema() {
-  static const Schema schema{
-      .name = "job",
-      .description = "the whole training",
-      .keys = {{.name = "epochs",
-                .type = Type::number,
-                .description = "passes over the data set",
-                .required = true,
-                .example = "90",
-                .above = 0,
-                .at_most = 1e9},
-               {.name = "last_batch",
-                .type = Type::text,
-                .description = "a short last batch each epoch, none, or batches that run on across epochs",
-                .default_value = "keep",
-                .allowed = {"keep", "drop", "carry"}},
-               {.name = "evaluate",
-                .type = Type::map,
-                .description = "evaluations during the job",
-                .example = "{ every: 1 epoch, samples: 50000 }",
-                .keys = &evaluate_schema()},
-               {.name = "checkpoint",
-                .type = Type::map,
-                .description = "checkpoints during the job",
-                .example = "{ every: 1 epoch, write: 1 GB/s }",
-                .keys = &checkpoint_schema()},
-               {.name = "schedule",
-                .type = Type::list | Type::map,
-                .description = "phases of batch and workers, or a rule; in place of `batch`",
-                .keys = &schedule_rule_schema(),
-                .items = &schedule_phase_schema(),
-                .not_simulated = not_yet + " and give `batch`"},
-               {.name = "price",
-                .type = Type::price,
-                .description = "price of one GPU",
-                .example = "2.50 USD/gpu-hour"},
-               {.name = "baseline",
-                .type = Type::text | Type::map,
-                .description = "the job that this one is compared with",
-                .without_effect = no_effect},
-               {.name = "target",
-                .type = Type::map,
-                .description = "what ends the job",
-                .example = "{ loss: 1.58 }",
-                .keys = &target_schema(),
-                .without_effect = no_effect},
-               {.name = "curve",
-                .type = Type::text,
-                .description = "file with the loss by updates, to find the target on",
-                .without_effect = no_effect}}};
-  return schema;
-}
-
 const Schema& scenario_schema() {
   static const Schema schema{
       .name = "scenario",
@@ -311,13 +117,16 @@ const Schema& scenario_schema() {
                {.name = "host",
                 .type = Type::map,
                 .description = "the host of each node",
-                .keys = &host_schema(),
-                .not_simulated = "is not simulated yet: leave it out, the host is that of the profile"},
+                .keys = &host_schema()},
+               {.name = "input",
+                .type = Type::map,
+                .description = "samples on their way from storage to a step, on each node",
+                .example = "{ read: 1 GB/s, sample: 110 kB, decode: 8 ms, workers: 8 }",
+                .keys = &input_schema()},
                {.name = "observed",
                 .type = Type::map,
-                .description = "numbers seen on a real run",
-                .keys = &observed_schema(),
-                .without_effect = no_effect + ": `explain` will read it"},
+                .description = "numbers seen on a real run, which `explain` reads",
+                .keys = &observed_schema()},
                {.name = "execution",
                 .type = Type::map,
                 .description = "how the run is executed",

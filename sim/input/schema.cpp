@@ -25,8 +25,10 @@ constexpr std::array type_names{
     TypeName{Type::job_time, "a time"},
     TypeName{Type::bytes, "a size"},
     TypeName{Type::rate, "a rate"},
-    TypeName{Type::epochs, "a number of epochs"},
+    TypeName{Type::interval, "an interval"},
     TypeName{Type::price, "a price"},
+    TypeName{Type::power, "a power"},
+    TypeName{Type::gpu_hours, "a number of GPU-hours"},
     TypeName{Type::list, "a list"},
     TypeName{Type::map, "a map of keys"},
     TypeName{Type::anything, "any value"},
@@ -76,8 +78,12 @@ Reading read_as(Type type, const Value& value) {
       return reading(parse_bytes(text), [](Bytes b) { return static_cast<double>(b.count()); });
     case Type::rate:
       return reading(parse_rate(text), [](Rate r) { return r.bytes_per_second(); });
-    case Type::epochs:
-      return reading(parse_epochs(text), same);
+    case Type::interval:
+      return reading(parse_interval(text), [](const Interval& interval) { return interval.amount; });
+    case Type::power:
+      return reading(parse_power(text), same);
+    case Type::gpu_hours:
+      return reading(parse_gpu_hours(text), same);
     case Type::price:
       return reading(parse_price(text), [](const Price& p) { return p.per_gpu_hour; });
     default:

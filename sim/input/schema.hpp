@@ -18,15 +18,17 @@ enum class Type : unsigned {
   number = 2,
   integer = 4,
   boolean = 8,
-  time = 16,       // "20 us", within a step
-  job_time = 32,   // "2 h", of a job
-  bytes = 64,      // "25 MiB"
-  rate = 128,      // "25 Gbit/s"
-  epochs = 256,    // "1 epoch"
-  price = 512,     // "2.50 USD/gpu-hour"
-  list = 1024,     // of whatever the reader says
-  map = 2048,      // with the keys of `keys`
-  anything = 4096  // the reader checks it
+  time = 16,         // "20 us", within a step
+  job_time = 32,     // "2 h", of a job
+  bytes = 64,        // "25 MiB"
+  rate = 128,        // "25 Gbit/s"
+  interval = 256,    // "1 epoch", "500 updates", "10 min"
+  price = 512,       // "2.50 USD/gpu-hour"
+  list = 1024,       // of whatever the reader says
+  map = 2048,        // with the keys of `keys`
+  anything = 4096,   // the reader checks it
+  power = 8192,      // "700 W"
+  gpu_hours = 16384  // "50 gpu-hours"
 };
 constexpr Type operator|(Type a, Type b) {
   return static_cast<Type>(static_cast<unsigned>(a) | static_cast<unsigned>(b));

@@ -71,6 +71,9 @@ Strategy read_strategy(const Value* data_map, std::int64_t workers, Diagnostics&
   fusion.max_group = count("max_group", fusion.max_group);
   strategy.gradients = word_of(data.text("gradients"), {Precision::fp32, Precision::bf16, Precision::fp16});
   strategy.accumulation = count("accumulation", 1);
+  if (const auto algorithm = data.text("algorithm"); algorithm && *algorithm != "auto") {
+    strategy.algorithm = *algorithm;
+  }
   if (const auto servers = data.integer("servers"); servers && *servers >= 1 && workers > 0) {
     if (*servers > workers) {
       diagnostics.error(data.where("servers"),

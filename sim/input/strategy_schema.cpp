@@ -80,6 +80,11 @@ const Schema& data_parallel_schema() {
                 .description = "precision in which gradients are combined",
                 .default_value = "fp32",
                 .allowed = {"fp32", "bf16", "fp16"}},
+               {.name = "algorithm",
+                .type = Type::text,
+                .description = "of all-reduces: what the library picks, or one of its own",
+                .default_value = "auto",
+                .allowed = {"auto", "ring", "tree"}},
                {.name = "servers",
                 .type = Type::integer,
                 .description =

@@ -18,6 +18,12 @@ double updates_of(const Result& result, bool of_jobs) {
   return of_jobs ? static_cast<double>(result.job->updates) : 1 / static_cast<double>(result.batch_global);
 }
 
+// The step, or the mean update of a job whose steps differ.
+double update_seconds(const Result& result, bool of_jobs) {
+  if (!of_jobs || result.job->updates == 0) return result.step.time;
+  return result.job->training / static_cast<double>(result.job->updates);
+}
+
 std::string factor(double value) {
   return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0);
 }
@@ -37,9 +43,13 @@ Comparison compare(std::span<const Result> results) {
     row.time = of_jobs ? result.job->time : result.step.time;
     row.fewer_updates = updates_of(first, of_jobs) / updates_of(result, of_jobs);
     row.compute = computing_seconds(first) / computing_seconds(result);
-    row.network = first.step.time / result.step.time / row.compute;
-    row.speedup = row.fewer_updates * row.compute * row.network;
-    row.gpu_time = static_cast<double>(result.workers) / first.workers / row.speedup;
+    row.network = update_seconds(first, of_jobs) / update_seconds(result, of_jobs) / row.compute;
+    row.speedup = of_jobs && result.job->time > 0 ? first.job->time / result.job->time
+                                                  : row.fewer_updates * row.compute * row.network;
+    row.rest = row.speedup / (row.fewer_updates * row.compute * row.network);
+    row.gpu_time = of_jobs && first.job->gpu_hours > 0
+                       ? result.job->gpu_hours / first.job->gpu_hours
+                       : static_cast<double>(result.workers) / first.workers / row.speedup;
     if (of_jobs && first.job->cost && result.job->cost && first.job->currency == result.job->currency &&
         *first.job->cost > 0) {
       row.cost = *result.job->cost / *first.job->cost;
@@ -62,11 +72,16 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
                factor(row.gpu_time)});
   }
   std::string out = table.text();
-  out += wrapped("speedup: " + std::string(comparison.of_jobs ? "of the training" : "for the same samples") +
-                     " = updates x compute x network; updates: fewer of them, by a larger batch; compute: a "
-                     "step without communication; network: "
-                     "less waiting for it; GPU time: worker-seconds, below 1 is cheaper",
-                 style.width, "", "  ");
+  out +=
+      wrapped("speedup: " + std::string(comparison.of_jobs ? "of the job" : "for the same samples") +
+                  " = updates x compute x network" + (comparison.of_jobs ? " x rest" : "") +
+                  "; updates: fewer of them, by a larger batch; compute: a step without communication" +
+                  (comparison.of_jobs ? ", of the first phase" : "") + "; network: less waiting for it" +
+                  (comparison.of_jobs ? ", and steps that differ by phase; rest: evaluation, checkpoints and "
+                                        "the like (in --json)"
+                                      : "") +
+                  "; GPU time: worker-seconds, below 1 is cheaper",
+              style.width, "", "  ");
   return out;
 }
 
@@ -87,6 +102,7 @@ void write_comparison_json(const Comparison& comparison, const TextSink& sink) {
     writer.member("fewer_updates", row.fewer_updates);
     writer.member("compute", row.compute);
     writer.member("network", row.network);
+    writer.member("rest", row.rest);
     writer.member("gpu_time", row.gpu_time);
     writer.key("cost");
     if (row.cost) {

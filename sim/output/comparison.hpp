@@ -14,7 +14,9 @@ namespace foretrain {
 
 // Factors are those by which the result is faster than the first: above 1 is better. The time for the same
 // samples is updates x step, and a step is its computing part (without exposed communication and waiting)
-// times what communication adds, so that speedup = fewer_updates x compute x network, exactly.
+// times what communication adds, so that speedup = fewer_updates x compute x network, exactly. Of jobs the
+// time of an update is the mean over their phases, `compute` is that of the first phase, and what is no
+// training is the `rest`: speedup = fewer_updates x compute x network x rest.
 struct ComparisonRow {
   std::string scenario;
   int workers = 0;
@@ -23,6 +25,7 @@ struct ComparisonRow {
   double fewer_updates = 1;    // larger global batch
   double compute = 1;          // more workers, another batch per worker, device, precision or model
   double network = 1;          // less exposed communication and waiting
+  double rest = 1;             // of jobs: less evaluation, saving, start-up; 1 for steps
   double gpu_time = 1;         // ratio of worker-seconds for the same samples: below 1 is cheaper
   std::optional<double> cost;  // ratio
 };

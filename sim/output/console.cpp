@@ -204,6 +204,10 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
     out += console::details(result, style);
     if (options.details) out += '\n' + console::inputs(result, style);
   }
+  if (results.size() > 1) {
+    constexpr int name_room = 24;
+    out += console::job_table(results, labels_of(results, options, name_room).rows, style);
+  }
   Sentences verdicts, warnings, extrapolated;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& result = results[i];

@@ -192,16 +192,9 @@ std::string details(const Result& result, const TextStyle& style) {
     }
     facts.add({"memory", text});
   }
-  if (result.job) {
-    const JobPrediction& job = *result.job;
-    std::string text =
-        fmt::format("{} for {} epochs: {} updates, {} GPU-hours", format_time(job.time),
-                    fmt::format("{:g}", job.epochs), whole(job.updates), grouped(job.gpu_hours));
-    if (job.cost) text += fmt::format(", {:.2f} {}", *job.cost, job.currency);
-    facts.add({"job", text});
-  }
   const std::string fact_text = facts.text("  ");
-  return fact_text.empty() ? out : out + '\n' + fact_text;
+  if (!fact_text.empty()) out += '\n' + fact_text;
+  return result.job ? out + '\n' + job_details(*result.job, style) : out;
 }
 
 std::string inputs(const Result& result, const TextStyle& style) {

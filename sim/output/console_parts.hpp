@@ -32,6 +32,12 @@ std::string legend(std::span<const Result> results, const TextStyle& style);
 std::string heading(std::span<const Result> results, const TextStyle& style);
 // Where one step's time goes, the links, the memory, the job.
 std::string details(const Result& result, const TextStyle& style);
+// A job: its time with what it is made of, its phases, what it is compared with (console_job.cpp).
+std::string job_details(const JobPrediction& job, const TextStyle& style);
+// A line a result with a job: updates, time, GPU-hours, cost, speedup. Empty where none has one.
+std::string job_table(std::span<const Result> results, const std::vector<std::vector<std::string>>& labels,
+                      const TextStyle& style);
+
 // What the result rests on, each with its origin.
 std::string inputs(const Result& result, const TextStyle& style);
 // "last validated: mean 1.2 %, worst 3.4 %, 36 rows", or "not validated".

@@ -61,6 +61,9 @@ class CsvFields : public FieldVisitor {
 std::vector<std::string> all_columns() {
   Result whole;
   whole.job.emplace();
+  whole.job->speedup.emplace();
+  whole.job->target.emplace();
+  whole.job->failures.emplace();
   whole.break_even.emplace();
   std::vector<std::string> columns;
   for (auto& [column, cell] : csv_row(whole)) columns.push_back(std::move(column));

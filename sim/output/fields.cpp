@@ -136,9 +136,89 @@ void visit_device(const Result& result, FieldVisitor& visitor) {
   visitor.end_group();
 }
 
+void visit_speedup(const JobSpeedup& speedup, FieldVisitor& visitor) {
+  visitor.begin_group("speedup");
+  visitor.text("baseline", speedup.baseline);
+  visitor.number("time", speedup.time);
+  visitor.number("updates", speedup.updates);
+  visitor.number("gpu_hours", speedup.gpu_hours);
+  if (speedup.cost) {
+    visitor.number("cost", *speedup.cost);
+  } else {
+    visitor.none("cost");
+  }
+  visitor.end_group();
+}
+
+void visit_target(const JobTarget& target, FieldVisitor& visitor) {
+  visitor.begin_group("target");
+  visitor.text("what", target.what);
+  visitor.number("value", target.value);
+  visitor.flag("reached", target.reached);
+  known_number(visitor, "updates", target.updates);
+  known_number(visitor, "time_s", target.time);
+  known_number(visitor, "low_s", target.low);
+  known_number(visitor, "high_s", target.high);
+  visitor.integer("runs", target.runs);
+  visitor.end_group();
+}
+
+void visit_progress(const std::vector<JobPoint>& points, FieldVisitor& visitor) {
+  visitor.begin_list("progress");
+  for (const JobPoint& point : points) {
+    visitor.begin_group("");
+    visitor.number("time_s", point.time);
+    visitor.number("epochs", point.epochs);
+    visitor.integer("updates", point.updates);
+    visitor.integer("batch", point.batch);
+    visitor.integer("workers", point.workers);
+    visitor.number("learning_rate", point.learning_rate);
+    if (point.value) {
+      visitor.number("value", *point.value);
+    } else {
+      visitor.none("value");
+    }
+    visitor.end_group();
+  }
+  visitor.end_list();
+}
+
+void visit_job_answers(const JobPrediction& job, FieldVisitor& visitor) {
+  if (job.speedup) {
+    visit_speedup(*job.speedup, visitor);
+  } else {
+    visitor.none("speedup");
+  }
+  if (job.target) {
+    visit_target(*job.target, visitor);
+  } else {
+    visitor.none("target");
+  }
+  if (job.failures) {
+    visitor.begin_group("failures");
+    visitor.number("count", job.failures->count);
+    visitor.number("lost_s", job.failures->lost);
+    visitor.number("restarting_s", job.failures->restarting);
+    visitor.integer("draws", job.failures->draws);
+    visitor.end_group();
+  } else {
+    visitor.none("failures");
+  }
+  known_number(visitor, "checkpoint_bytes", job.checkpoint_bytes);
+  known_text(visitor, "samples_law", job.samples_law);
+  visitor.text("origin", name_of(job.origin));
+  known_text(visitor, "assumption", job.assumption);
+  visitor.begin_list("answers");
+  for (const std::string& answer : job.answers) visitor.text("", answer);
+  visitor.end_list();
+  visit_progress(job.progress, visitor);
+}
+
 void visit_job(const JobPrediction& job, FieldVisitor& visitor) {
   visitor.begin_group("job");
   visitor.number("time_s", job.time);
+  visitor.number("low_s", job.low);
+  visitor.number("high_s", job.high);
   visitor.integer("updates", job.updates);
   visitor.number("epochs", job.epochs);
   visitor.number("samples", job.samples);
@@ -149,12 +229,22 @@ void visit_job(const JobPrediction& job, FieldVisitor& visitor) {
     visitor.none("cost");
   }
   known_text(visitor, "currency", job.currency);
+  known_text(visitor, "price_date", job.price_date);
+  if (job.energy) {
+    visitor.number("energy_J", *job.energy);
+  } else {
+    visitor.none("energy_J");
+  }
   visitor.begin_group("parts_s");
   visitor.number("training", job.training);
   visitor.number("evaluation", job.evaluation);
   visitor.number("checkpoint", job.checkpoint);
   visitor.number("startup", job.startup);
   visitor.number("rescale", job.rescale);
+  visitor.number("input", job.input);
+  visitor.number("logging", job.logging);
+  visitor.number("adaptation", job.adaptation);
+  visitor.number("failures", job.failing);
   visitor.end_group();
   visitor.begin_list("phases");
   for (const JobPhase& phase : job.phases) {
@@ -165,9 +255,13 @@ void visit_job(const JobPrediction& job, FieldVisitor& visitor) {
     visitor.number("step_s", phase.step);
     visitor.integer("updates", phase.updates);
     visitor.number("time_s", phase.time);
+    visitor.number("samples", phase.samples);
+    visitor.number("learning_rate", phase.learning_rate);
+    visitor.number("learning_rate_end", phase.learning_rate_end);
     visitor.end_group();
   }
   visitor.end_list();
+  visit_job_answers(job, visitor);
   visitor.end_group();
 }
 

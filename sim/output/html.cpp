@@ -9,6 +9,7 @@
 
 #include "sim/base/parse_units.hpp"
 #include "sim/output/console_parts.hpp"
+#include "sim/output/html_job.hpp"
 #include "sim/output/html_style.hpp"
 #include "sim/output/svg_chart.hpp"
 
@@ -221,6 +222,7 @@ void write_html(std::span<const Result> results, const std::optional<ValidationS
   sink(breakdown_chart(results));
   sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
   sink(scaling_chart(results));
+  sink(html_jobs(results));
   sink("<h2>In detail</h2>\n");
   for (const Result& r : results) sink(details_of(r, results.size() == 1));
   sink("<footer>foretrain " FORETRAIN_VERSION "</footer>\n</main></body></html>\n");

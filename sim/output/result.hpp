@@ -64,23 +64,70 @@ struct Extrapolation {
 
 struct JobPhase {
   double epochs = 0;
-  std::int64_t batch = 0;
+  std::int64_t batch = 0;  // global, of the first update
   int workers = 0;
   double step = 0;
   std::int64_t updates = 0;
-  double time = 0;
+  double time = 0;  // of the updates alone
+  double samples = 0;
+  double learning_rate = 0, learning_rate_end = 0;  // of the first and the last update
+};
+
+// The state of a job after an update.
+struct JobPoint {
+  double time = 0, epochs = 0;
+  std::int64_t updates = 0, batch = 0;
+  int workers = 0;
+  double learning_rate = 0;
+  std::optional<double> value;  // of the curve: loss or accuracy
+};
+
+// Ratios of the baseline's to the job's: above 1 the job takes less.
+struct JobSpeedup {
+  std::string baseline;
+  double time = 1, updates = 1, gpu_hours = 1;
+  std::optional<double> cost;
+};
+
+// When the curve reaches the target: low and high are the earliest and the latest reading of it.
+struct JobTarget {
+  std::string what;  // "loss", "accuracy"
+  double value = 0;
+  bool reached = false;
+  double updates = 0, time = 0, low = 0, high = 0;
+  int runs = 0;
+};
+
+struct JobFailures {
+  double count = 0;  // mean of the draws
+  double lost = 0;   // seconds of training done again
+  double restarting = 0;
+  int draws = 0;
 };
 
 struct JobPrediction {
   double time = 0;
+  double low = 0, high = 0;  // 90 % interval
   std::int64_t updates = 0;
   double epochs = 0;
   double samples = 0;
   double gpu_hours = 0;
   std::optional<double> cost;
   std::string currency;
+  std::string price_date;
+  std::optional<double> energy;  // joules
   double training = 0, evaluation = 0, checkpoint = 0, startup = 0, rescale = 0;
+  double input = 0, logging = 0, adaptation = 0, failing = 0;
   std::vector<JobPhase> phases;
+  std::optional<JobSpeedup> speedup;
+  std::optional<JobTarget> target;
+  std::optional<JobFailures> failures;
+  double checkpoint_bytes = 0;
+  std::string samples_law;           // "fixed_epochs"
+  Origin origin = Origin::assumed;   // of the number of epochs at this batch
+  std::string assumption;            // "equal epochs, accuracy not predicted"
+  std::vector<std::string> answers;  // sentences
+  std::vector<JobPoint> progress;    // some hundred, spread over the job
 };
 
 struct Communication {

@@ -109,26 +109,78 @@ Memory memory_of(const Node& node) {
   return memory;
 }
 
+void read_job_answers(const Node& node, JobPrediction& job) {
+  if (const Node from = node.at("speedup"); !from.is_null()) {
+    job.speedup = JobSpeedup{from.at("baseline").text(),
+                             from.at("time").number(),
+                             from.at("updates").number(),
+                             from.at("gpu_hours").number(),
+                             {}};
+    if (!from.at("cost").is_null()) job.speedup->cost = from.at("cost").number();
+  }
+  if (const Node from = node.at("target"); !from.is_null()) {
+    job.target = JobTarget{from.at("what").text(),
+                           from.at("value").number(),
+                           from.at("reached").flag(),
+                           from.at("updates").number_or_zero(),
+                           from.at("time_s").number_or_zero(),
+                           from.at("low_s").number_or_zero(),
+                           from.at("high_s").number_or_zero(),
+                           from.at("runs").integer<int>()};
+  }
+  if (const Node from = node.at("failures"); !from.is_null()) {
+    job.failures = JobFailures{from.at("count").number(), from.at("lost_s").number(),
+                               from.at("restarting_s").number(), from.at("draws").integer<int>()};
+  }
+  job.checkpoint_bytes = node.at("checkpoint_bytes").number_or_zero();
+  job.samples_law = node.at("samples_law").text_or_empty();
+  job.origin = origin_of(node.at("origin").text());
+  job.assumption = node.at("assumption").text_or_empty();
+  for (const Node& answer : node.at("answers").items()) job.answers.push_back(answer.text());
+  for (const Node& from : node.at("progress").items()) {
+    JobPoint point{from.at("time_s").number(),
+                   from.at("epochs").number(),
+                   from.at("updates").integer<std::int64_t>(),
+                   from.at("batch").integer<std::int64_t>(),
+                   from.at("workers").integer<int>(),
+                   from.at("learning_rate").number(),
+                   {}};
+    if (!from.at("value").is_null()) point.value = from.at("value").number();
+    job.progress.push_back(point);
+  }
+}
+
 JobPrediction job_of(const Node& node) {
   const Node parts = node.at("parts_s");
   JobPrediction job;
   job.time = node.at("time_s").number();
+  job.low = node.at("low_s").number();
+  job.high = node.at("high_s").number();
   job.updates = node.at("updates").integer<std::int64_t>();
   job.epochs = node.at("epochs").number();
   job.samples = node.at("samples").number();
   job.gpu_hours = node.at("gpu_hours").number();
   if (!node.at("cost").is_null()) job.cost = node.at("cost").number();
   job.currency = node.at("currency").text_or_empty();
+  job.price_date = node.at("price_date").text_or_empty();
+  if (!node.at("energy_J").is_null()) job.energy = node.at("energy_J").number();
   job.training = parts.at("training").number();
   job.evaluation = parts.at("evaluation").number();
   job.checkpoint = parts.at("checkpoint").number();
   job.startup = parts.at("startup").number();
   job.rescale = parts.at("rescale").number();
+  job.input = parts.at("input").number();
+  job.logging = parts.at("logging").number();
+  job.adaptation = parts.at("adaptation").number();
+  job.failing = parts.at("failures").number();
   for (const Node& phase : node.at("phases").items()) {
     job.phases.push_back({phase.at("epochs").number(), phase.at("batch").integer<std::int64_t>(),
                           phase.at("workers").integer<int>(), phase.at("step_s").number(),
-                          phase.at("updates").integer<std::int64_t>(), phase.at("time_s").number()});
+                          phase.at("updates").integer<std::int64_t>(), phase.at("time_s").number(),
+                          phase.at("samples").number(), phase.at("learning_rate").number(),
+                          phase.at("learning_rate_end").number()});
   }
+  read_job_answers(node, job);
   return job;
 }
 

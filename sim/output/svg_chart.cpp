@@ -138,7 +138,10 @@ std::string svg_of(const LineChart& chart) {
   if (xs.empty()) return "";
   const std::vector<double> ticks = axis_ticks(largest, 5);
   const double first = std::log2(*xs.begin()), last = std::log2(*xs.rbegin());
+  const std::vector<double> x_ticks = axis_ticks(*xs.rbegin(), 8);
+  if (chart.linear) xs = {x_ticks.begin(), x_ticks.end()};
   auto place_x = [&](double x) {
+    if (chart.linear) return left + x / x_ticks.back() * (width - left - right);
     const double share = last > first ? (std::log2(x) - first) / (last - first) : 0.5;
     return left + 8 + share * (width - left - right - 16);
   };
@@ -167,7 +170,7 @@ std::string svg_of(const LineChart& chart) {
     for (const auto& [x, y] : series.points) points += number(place_x(x)) + ',' + number(place_y(y)) + ' ';
     out += fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", style, points);
     for (const auto& [x, y] : series.points) {
-      if (series.dashed) break;
+      if (series.dashed || chart.linear) break;
       out += fmt::format("<circle class=\"{}\" cx=\"{}\" cy=\"{}\" r=\"4\"><title>{}</title></circle>\n",
                          style, number(place_x(x)), number(place_y(y)),
                          escaped_html(fmt::format("{}: {:g}, {:.4g}", series.label, x, y)));

@@ -29,7 +29,7 @@ struct StackedBars {
 };
 std::string svg_of(const StackedBars& chart);
 
-// Lines over an axis of powers of two.
+// Lines over an axis of powers of two, or over one that begins at zero.
 struct LineChart {
   struct Series {
     std::string label;
@@ -37,6 +37,7 @@ struct LineChart {
     bool dashed = false;
   };
   std::string title, x_title, y_title;
+  bool linear = false;  // x from zero, without a mark at each point
   std::vector<Series> series;
 };
 std::string svg_of(const LineChart& chart);

@@ -96,6 +96,18 @@ void fill_memory(const Scenario& scenario, Result& result) {
 
 }  // namespace
 
+StepPrediction predict_step(const Scenario& scenario) {
+  const StepSimulation simulation(scenario);
+  const StepFactors median = simulation.at_quantile(0.5);
+  const StepOutcome outcome = simulation.run(median);
+  StepPrediction step;
+  step.time = step.p50 = outcome.seconds;
+  step.breakdown = outcome.use.breakdown;
+  spread_of_steps(simulation, step);
+  interval_of_median(simulation, median, step);
+  return step;
+}
+
 Result predict(const Scenario& scenario, const PredictOptions& options) {
   const StepSimulation simulation(scenario);
   const StepFactors median = simulation.at_quantile(0.5);
@@ -156,10 +168,6 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   result.gpu.launches = simulation.launches();
 
   result.warnings = scenario.warnings;
-  if (scenario.job) {
-    result.warnings.push_back(
-        "job: whole jobs are not simulated yet; this is one step of it, and the result's job is null");
-  }
   result.warnings.insert(result.warnings.end(), simulation.warnings().begin(), simulation.warnings().end());
   result.extrapolated = simulation.times().extrapolated;
   for (const CollectiveUse& use : simulation.collectives()) {

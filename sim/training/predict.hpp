@@ -15,8 +15,11 @@ struct PredictOptions {
   bool remedies = true;          // simulate what would make the step faster
 };
 
-// Throws Error: input where the scenario asks for what is not simulated, unavailable where the profile lacks
-// a part.
+// The step alone, of a job's other batches and numbers of workers.
+StepPrediction predict_step(const Scenario& scenario);
+
+// One step of the scenario, without its job (sim/job/predict_job.hpp). Throws Error: input where it asks for
+// what is not simulated, unavailable where the profile lacks a part.
 Result predict(const Scenario& scenario, const PredictOptions& options = {});
 
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/base/quantile.hpp"
+#include "sim/input/job.hpp"
 #include "sim/training/collective_start.hpp"
 #include "sim/training/noise.hpp"
 
@@ -98,6 +99,14 @@ StepSimulation::StepSimulation(const Scenario& scenario)
     strategy.buckets = buckets_;
   }
   graph_ = build_step_graph(scenario.strategy.kind, strategy);
+  if (scenario.input && scenario.input->to_device) {
+    // The next step's batch: the copy engine has it while this step computes.
+    for (RankProgram& program : graph_.programs) {
+      for (Operation& operation : program.operations) {
+        if (operation.name == "input_copy") operation.stream = StreamId::copy;
+      }
+    }
+  }
 
   const int nodes = scenario.cluster.topology.nodes;
   const CollectiveModel network(scenario.cluster.topology, scenario.profile.get());
@@ -114,8 +123,12 @@ StepSimulation::StepSimulation(const Scenario& scenario)
       } else {
         use.kind = operation.kind;
         use.bytes = operation.bytes;
+        CollectiveChoice choice;
+        if (operation.kind == CollectiveKind::all_reduce) {
+          choice.algorithm = collective_algorithm(scenario.strategy.algorithm);
+        }
         use.cost = network.cost(operation.kind, operation.bytes, scenario.strategy.gradients,
-                                graph_.groups[static_cast<std::size_t>(operation.group)].ranks);
+                                graph_.groups[static_cast<std::size_t>(operation.group)].ranks, choice);
         use.start = event_wait_;
         if (scenario.profile) {
           use.beside = interference_of(*scenario.profile, model->name, scenario.precision, micro_batch,

@@ -5,6 +5,7 @@
 
 #include "device/reference/backend.hpp"
 #include "execute/run_session.hpp"
+#include "sim/input/job.hpp"
 #include "tests/app/subprocess.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/scenarios.hpp"
@@ -120,17 +121,18 @@ TEST_CASE("warm-up leaves no trace in a job's weights") {
 TEST_CASE("a scenario's job becomes a plan in updates") {
   Scenario scenario = test::made_scenario(test::tiny_cnn(), StrategyKind::ddp, 2, 5);
   CHECK_FALSE(job_plan(scenario));
-  scenario.job = Job{};
-  scenario.job->epochs = 3;
-  scenario.job->evaluate = Evaluation{1, 50};
-  scenario.job->checkpoint = Checkpoint{0.5, Rate(1e9)};
+  const auto job = std::make_shared<Job>();
+  job->epochs = 3;
+  job->evaluate = Evaluation{{Interval::Unit::epochs, 1}, 50};
+  job->checkpoint = Checkpoint{{Interval::Unit::epochs, 0.5}, Rate(1e9), {}};
+  scenario.job = job;
   CHECK_THROWS_WITH_AS(job_plan(scenario), doctest::Contains("dataset.samples"), Error);
   scenario.dataset_samples = 101;
   const JobPlan plan = *job_plan(scenario);
   CHECK(plan.updates() == 33);  // 11 an epoch, the last of them short
-  scenario.job->last_batch = LastBatch::drop;
+  job->last_batch = LastBatch::drop;
   CHECK(job_plan(scenario)->updates() == 30);
-  scenario.job->last_batch = LastBatch::carry;
+  job->last_batch = LastBatch::carry;
   CHECK(job_plan(scenario)->updates() == 30);
   CHECK(plan.evaluate_every == 11);
   CHECK(plan.evaluation_samples == 50);

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "sim/base/random.hpp"
+#include "sim/input/job.hpp"
+#include "sim/input/observed.hpp"
 #include "sim/input/profile_json.hpp"
 #include "tests/input/example_profile.hpp"
 
@@ -111,9 +113,10 @@ TEST_CASE("a scenario is read with all its keys") {
   REQUIRE(s.job);
   CHECK(s.job->epochs == 90);
   CHECK(s.job->last_batch == LastBatch::keep);
-  CHECK(s.job->evaluate->every_epochs == 1);
+  CHECK(s.job->evaluate->every.amount == 1);
   CHECK(s.job->evaluate->samples == 50'000);
-  CHECK(s.job->checkpoint->every_epochs == 2);
+  CHECK(s.job->checkpoint->every.unit == Interval::Unit::epochs);
+  CHECK(s.job->checkpoint->every.amount == 2);
   CHECK(s.job->checkpoint->write.bytes_per_second() == 1e9);
 }
 
@@ -208,13 +211,11 @@ TEST_CASE("what is not modelled yet is known and refused with the nearest") {
 }
 
 TEST_CASE("what is known and not simulated yet is never ignored in silence") {
-  CHECK(errors_with("precision: bf16", "host: { processes: one, threads: 4 }") ==
-        "s.yaml:4:7: host: is not simulated yet: leave it out, the host is that of the profile\n");
   CHECK(contains(errors_with("precision: bf16", "host: { processes: two }"), "allowed are one, per_gpu"));
   CHECK(contains(errors_with("precision: bf16", "workload: trace.json"), "workload: is not simulated yet"));
   CHECK(contains(errors_with("batch: { per_worker: 64 }\n", "job_: 1\n"), "unknown key 'job_'"));
   const std::string phases = "job: { epochs: 90, schedule: [{ from: 0 epoch, batch: 128, workers: 1 }], ";
-  CHECK(contains(errors_with("job: { epochs: 90, ", phases), "s.yaml:14:30: schedule: is not simulated yet"));
+  CHECK(contains(errors_with("job: { epochs: 90, ", phases), "batch: stands beside job.schedule"));
   CHECK(
       contains(errors_with("job: { epochs: 90, ", "job: { epochs: 90, schedule: [{ from: 0, batch: 128 }], "),
                "from: '0' has no unit"));
@@ -226,19 +227,21 @@ TEST_CASE("what is known and not simulated yet is never ignored in silence") {
                 "observed: { step: 2.04 s, network: 200 MB/s, direction: each, gpu_busy: 1.0 }\n"
                 "execution: { deterministic: true, cuda_graph: false }"));
   REQUIRE_MESSAGE(hints.scenario, hints.errors);
-  CHECK(contains(hints.warnings, "s.yaml:4:11: observed: has no effect on the prediction yet"));
   CHECK(contains(hints.warnings, "s.yaml:5:29: deterministic: has no effect on the prediction yet"));
   CHECK_FALSE(hints.warnings.find("cuda_graph") != std::string::npos);
   CHECK(hints.scenario->execution.deterministic);
-  CHECK(hints.scenario->warnings.size() == 2);
+  CHECK(hints.scenario->warnings.size() == 1);
+  REQUIRE(hints.scenario->observed);
+  CHECK(hints.scenario->observed->step == 2.04);
+  CHECK(hints.scenario->observed->direction == Observed::Direction::each);
   const Read job =
-      read(with("job: { epochs: 90, ",
-                "job: { epochs: 90, price: 2.50 USD/gpu-hour, target: { loss: 1.58 }, last_batch: drop, "));
+      read(with("job: { epochs: 90, ", "job: { epochs: 90, price: 2.50 USD/gpu-hour, last_batch: drop, "));
   REQUIRE_MESSAGE(job.scenario, job.errors);
   CHECK(job.scenario->job->price->per_gpu_hour == 2.5);
   CHECK(job.scenario->job->price->currency == "USD");
   CHECK(job.scenario->job->last_batch == LastBatch::drop);
-  CHECK(contains(job.warnings, "target: has no effect on the prediction yet"));
+  CHECK(contains(errors_with("job: { epochs: 90, ", "job: { epochs: 90, target: { loss: 1.58 }, "),
+                 "target: needs the curve"));
 }
 
 TEST_CASE("implausible values get a hint and are used as they stand") {

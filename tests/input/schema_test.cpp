@@ -50,7 +50,7 @@ const Schema& test_schema() {
             .allowed = {"ddp"},
             .not_modelled = {{"fsdp", "ddp"}}},
            {.name = "either", .type = Type::text | Type::map, .description = "a word or a map"},
-           {.name = "every", .type = Type::epochs, .description = "epochs"},
+           {.name = "every", .type = Type::interval, .description = "epochs"},
            {.name = "price", .type = Type::price, .description = "a price"},
            {.name = "later",
             .type = Type::anything,
@@ -127,7 +127,7 @@ TEST_CASE("units are demanded and their kinds are kept apart") {
   CHECK(contains(errors("wire: { bandwidth: 10 GB }\n"),
                  "f:1:20: bandwidth: '10 GB' has the unknown unit 'GB'"));
   CHECK(contains(errors("every: 1\n"), "every: '1' has no unit: write it as in '1 epoch'"));
-  CHECK(contains(errors("every: 1 step\n"), "unknown unit 'step': allowed is epoch"));
+  CHECK(contains(errors("every: 1 lap\n"), "unknown unit 'lap': allowed are epoch, update and times"));
   CHECK(errors("every: 1 epoch\n") == "");
   CHECK(errors("price: 2.50 USD/gpu-hour\n") == "");
   CHECK(contains(errors("price: 2.50\n"), "is not a price"));

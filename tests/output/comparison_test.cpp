@@ -41,11 +41,17 @@ TEST_CASE("the factors multiply to the speedup, which is the ratio of throughput
 TEST_CASE("jobs are compared by their updates and cost") {
   Result base = example_result(), fewer = example_result();
   fewer.job->updates /= 2;
+  fewer.job->time /= 2;
+  fewer.job->training /= 2;
   fewer.job->cost = *base.job->cost / 2;
   const Comparison comparison = compare(std::vector<Result>{base, fewer});
   CHECK(comparison.of_jobs);
   CHECK(comparison.rows[1].fewer_updates == doctest::Approx(2));
   CHECK(comparison.rows[1].speedup == doctest::Approx(2));
+  CHECK(comparison.rows[1].network == doctest::Approx(1));
+  CHECK(comparison.rows[1].rest == doctest::Approx(1));
+  fewer.job->time *= 2;  // the other half goes elsewhere
+  CHECK(compare(std::vector<Result>{base, fewer}).rows[1].rest == doctest::Approx(0.5));
   CHECK(comparison.rows[1].cost == 0.5);
   fewer.job->currency = "EUR";
   CHECK_FALSE(compare(std::vector<Result>{base, fewer}).rows[1].cost);

@@ -57,18 +57,30 @@ Result example_result() {
               .capacity = 1.41e11,
               .fits = true};
   r.job = JobPrediction{.time = 7032.5,
+                        .low = 6800.5,
+                        .high = 7260.25,
                         .updates = 225180,
                         .epochs = 90,
                         .samples = 115305030,
                         .gpu_hours = 15.6,
                         .cost = 39.07,
                         .currency = "USD",
+                        .price_date = "2026-11-01",
+                        .energy = 2.5e7,
                         .training = 7025.6,
                         .evaluation = 4.9,
                         .checkpoint = 1.5,
                         .startup = 0.4,
                         .rescale = 0.1,
-                        .phases = {{90, 512, 8, 0.0312, 225180, 7025.6}}};
+                        .phases = {{90, 512, 8, 0.0312, 225180, 7025.6, 115305030, 0.1, 0.001}},
+                        .speedup = JobSpeedup{"second-node", 2.5, 2, 1.25, 1.25},
+                        .target = JobTarget{"loss", 1.58, true, 5000, 160, 150, 171, 2},
+                        .failures = JobFailures{1.5, 3.25, 6.5, 16},
+                        .checkpoint_bytes = 204456257,
+                        .samples_law = "fixed_epochs",
+                        .assumption = "equal epochs, accuracy not predicted",
+                        .answers = {"The next 10,000 updates take 5 min."},
+                        .progress = {{10, 1, 2502, 512, 8, 0.1, 2.5}}};
   r.warnings = {"a batch of 64 on 8 workers is \"large\", see the report"};
   r.extrapolated = {{"all-reduce over 8 ranks", "98 MB", "256 B to 64 MiB"}};
   return r;

@@ -64,8 +64,14 @@ TEST_CASE("a result in JSON has the documented keys") {
   CHECK(keys_of(j["memory"]) == Keys{"peak_bytes_per_gpu", "parameters", "gradients", "optimizer",
                                      "activations", "workspace", "buckets", "capacity_bytes", "fits"});
   CHECK(keys_of(j["job"]) ==
-        Keys{"time_s", "updates", "epochs", "samples", "gpu_hours", "cost", "currency", "parts_s", "phases"});
-  CHECK(keys_of(j["job"]["phases"][0]) == Keys{"epochs", "batch", "workers", "step_s", "updates", "time_s"});
+        Keys{"time_s",    "low_s",      "high_s",   "updates",    "epochs",           "samples",
+             "gpu_hours", "cost",       "currency", "price_date", "energy_J",         "parts_s",
+             "phases",    "speedup",    "target",   "failures",   "checkpoint_bytes", "samples_law",
+             "origin",    "assumption", "answers",  "progress"});
+  CHECK(keys_of(j["job"]["parts_s"]) == Keys{"training", "evaluation", "checkpoint", "startup", "rescale",
+                                             "input", "logging", "adaptation", "failures"});
+  CHECK(keys_of(j["job"]["phases"][0]) == Keys{"epochs", "batch", "workers", "step_s", "updates", "time_s",
+                                               "samples", "learning_rate", "learning_rate_end"});
   CHECK(keys_of(j["extrapolated"][0]) == Keys{"what", "asked", "range"});
   CHECK(j["step"]["time_s"].get<double>() == result.step.time);
   CHECK(j["links"].size() == 2);

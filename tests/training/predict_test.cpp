@@ -146,12 +146,3 @@ TEST_CASE("noise makes a step wait for the slowest of many workers") {
   CHECK(two.step.p50 < two.step.p95);
   CHECK(eight.step.p50 > two.step.p50);
 }
-
-TEST_CASE("a job that is asked for and not simulated is said so") {
-  Scenario scenario = scenario_of(nvlink_node(1));
-  CHECK(predict(scenario).warnings.empty());
-  scenario.job.emplace();
-  const Result result = predict(scenario);
-  REQUIRE(result.warnings.size() == 1);
-  CHECK(result.warnings[0].find("not simulated yet") != std::string::npos);
-}

@@ -1,0 +1,328 @@
+#include "sim/job/predict_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/parse_units.hpp"
+#include "sim/base/quantile.hpp"
+#include "sim/job/host_cores.hpp"
+#include "sim/job/input_supply.hpp"
+#include "sim/job/target.hpp"
+#include "sim/job/timeline.hpp"
+
+namespace foretrain {
+namespace {
+
+const char* const equal_epochs = "equal epochs, accuracy not predicted";
+
+const char* name_of(SamplesLaw::Kind kind) {
+  switch (kind) {
+    case SamplesLaw::Kind::fixed_epochs:
+      return "fixed_epochs";
+    case SamplesLaw::Kind::critical_batch:
+      return "critical_batch";
+    case SamplesLaw::Kind::gradient_noise:
+      return "gradient_noise";
+  }
+  return "";
+}
+
+class JobPredictor {
+ public:
+  JobPredictor(const Scenario& scenario, const JobOptions& options)
+      : scenario_(scenario), options_(options), shapes_(scenario) {
+    in_.schedule = schedule_input(scenario);
+    in_.input = scenario.input.get();
+    in_.shapes = &shapes_;
+    in_.checkpoint_bytes = checkpoint_bytes(scenario);
+    in_.gpus_per_node = std::max(1, scenario.cluster.topology.gpus_per_node);
+    in_.seed = options.seed;
+    in_.every_step = options.every_step;
+    in_.noise = options.noise;
+  }
+
+  JobPrediction predict() {
+    if (scenario_.job->workers.budget) fit_budget(*scenario_.job->workers.budget);
+    simulate();
+    const Job& job = *scenario_.job;
+    if (job.price) {
+      out_.cost = out_.gpu_hours * job.price->per_gpu_hour;
+      out_.currency = job.price->currency;
+      out_.price_date = job.price->date;
+    }
+    if (job.power) out_.energy = out_.gpu_hours * 3600 * *job.power;
+    if (job.checkpoint) out_.checkpoint_bytes = in_.checkpoint_bytes;
+    out_.samples_law = name_of(job.samples.kind);
+    out_.origin = Origin::assumed;
+    if (job.samples.kind == SamplesLaw::Kind::fixed_epochs) out_.assumption = equal_epochs;
+    if (job.samples.kind == SamplesLaw::Kind::critical_batch) {
+      out_.assumption = fmt::format(
+          "the samples a batch costs follow (S/Smin - 1)(E/Emin - 1) = 1 with a critical "
+          "batch of {:g}, given",
+          job.samples.scale);
+    }
+    if (job.samples.kind == SamplesLaw::Kind::gradient_noise) {
+      out_.assumption = fmt::format(
+          "the samples a batch costs follow from a gradient noise scale of {:g}, given", job.samples.scale);
+    }
+    if (job.curve && job.target) out_.target = time_to_target(*job.curve, *job.target, out_);
+    add_answers(job);
+    return std::move(out_);
+  }
+
+ private:
+  // Draws of the failures until the events are enough; one where there are none.
+  void simulate() {
+    constexpr int most_draws = 16;
+    constexpr std::uint64_t enough_events = 400'000;
+    const bool is_random = scenario_.job->failures.has_value();
+    std::vector<double> totals;
+    std::uint64_t events = 0;
+    double failures = 0, restarting = 0, failing = 0, below = 0, above = 0;
+    JobParts sums;
+    for (int draw = 0; draw < (is_random ? most_draws : 1); ++draw) {
+      in_.draw = static_cast<std::uint64_t>(draw);
+      JobTimeline one = simulate_timeline(in_);
+      events += one.events;
+      totals.push_back(one.total.in_seconds());
+      failing += one.failing.in_seconds();
+      restarting += one.restarting;
+      failures += static_cast<double>(one.failures);
+      out_.gpu_hours += one.gpu_seconds / 3600;
+      out_.training += one.parts.training.in_seconds();
+      out_.input += one.parts.input.in_seconds();
+      out_.evaluation += one.parts.evaluation.in_seconds();
+      out_.checkpoint += one.parts.checkpoint.in_seconds();
+      out_.startup += one.parts.startup.in_seconds();
+      out_.rescale += one.parts.rescale.in_seconds();
+      out_.logging += one.parts.logging.in_seconds();
+      out_.adaptation += one.parts.adaptation.in_seconds();
+      below += one.below;
+      above += one.above;
+      if (draw == 0) {
+        out_.updates = one.updates;
+        out_.samples = one.samples;
+        out_.epochs = one.epochs;
+        out_.phases = std::move(one.phases);
+        out_.progress = std::move(one.progress);
+      }
+      if (events > enough_events) break;
+    }
+    const auto draws = static_cast<double>(totals.size());
+    for (double* part : {&out_.gpu_hours, &out_.training, &out_.input, &out_.evaluation, &out_.checkpoint,
+                         &out_.startup, &out_.rescale, &out_.logging, &out_.adaptation}) {
+      *part /= draws;
+    }
+    out_.failing = failing / draws;
+    for (double total : totals) out_.time += total / draws;
+    std::sort(totals.begin(), totals.end());
+    const double luck_below = out_.time - quantile(totals, 0.05),
+                 luck_above = quantile(totals, 0.95) - out_.time;
+    out_.low = out_.time - std::hypot(below / draws, luck_below);
+    out_.high = out_.time + std::hypot(above / draws, luck_above);
+    if (is_random) {
+      out_.failures = JobFailures{failures / draws, std::max(0.0, (failing - restarting) / draws),
+                                  restarting / draws, static_cast<int>(totals.size())};
+    }
+  }
+
+  // The largest number of workers at which the job's GPU-hours stay within the budget.
+  void fit_budget(double budget) {
+    auto hours = [&](int workers) {
+      in_.schedule.budget_workers = workers;
+      in_.draw = 0;
+      return simulate_timeline(in_).gpu_seconds / 3600;
+    };
+    int good = 0, bad = in_.schedule.available + 1;
+    while (bad - good > 1) {
+      const int middle = good + (bad - good) / 2;
+      (hours(middle) <= budget ? good : bad) = middle;
+    }
+    in_.schedule.budget_workers = std::max(1, good);
+    out_.answers.push_back(
+        good > 0 ? fmt::format("The budget of {:g} GPU-hours pays for {} worker{} at most.", budget, good,
+                               good == 1 ? "" : "s")
+                 : fmt::format(
+                       "The budget of {:g} GPU-hours does not pay for the job on one worker, which is shown.",
+                       budget));
+  }
+
+  std::string money(double gpu_hours) const {
+    const auto& price = scenario_.job->price;
+    return price ? fmt::format(" and {:.2f} {}", gpu_hours * price->per_gpu_hour, price->currency) : "";
+  }
+
+  // What more of the last phase costs, and on the curve what it gains.
+  void add_answers(const Job& job) {
+    if (out_.phases.empty() || out_.updates == 0) return;
+    const JobPhase& last = out_.phases.back();
+    const double updates =
+        out_.updates >= 20'000 ? 10'000 : std::max(1.0, std::round(static_cast<double>(out_.updates) / 5));
+    const double seconds = updates * last.step;
+    auto hours = [&](double s) { return s * last.workers / 3600; };
+    out_.answers.push_back(fmt::format("The next {:.0f} updates take {}{}.", updates, format_time(seconds),
+                                       money(hours(seconds))));
+    if (!job.curve) return;
+    const double an_epoch = out_.updates / std::max(1e-9, out_.epochs);
+    const double slope = slope_at_end(*job.curve, static_cast<double>(out_.updates), out_.epochs, an_epoch);
+    const bool improves = job.curve->is_accuracy ? slope > 0 : slope < 0;
+    const char* what = job.curve->is_accuracy ? "accuracy" : "loss";
+    if (!improves) {
+      out_.answers.push_back(fmt::format("The curve's {} no longer improves at its end.", what));
+      return;
+    }
+    const double needed = 0.01 / std::fabs(slope);
+    out_.answers.push_back(fmt::format("At the curve's end 0.01 of {} costs {:.0f} updates: {}{}.", what,
+                                       needed, format_time(needed * last.step),
+                                       money(hours(needed * last.step))));
+  }
+
+  const Scenario& scenario_;
+  const JobOptions& options_;
+  StepShapes shapes_;
+  JobTimelineInput in_;
+  JobPrediction out_;
+};
+
+// The first phase held throughout at its workers.
+Scenario first_phase_of(const Scenario& scenario) {
+  Job job = *scenario.job;
+  const ScheduleInput input = schedule_input(scenario);
+  const ScheduleCursor cursor(input);
+  SchedulePhase phase;
+  phase.batch = cursor.run().batch;
+  phase.workers = cursor.run().workers;
+  if (job.schedule && !job.schedule->phases.empty())
+    phase.learning_rate = job.schedule->phases[0].learning_rate;
+  job.schedule.emplace();
+  job.schedule->phases = {phase};
+  job.workers = {};
+  job.baseline = nullptr;
+  Scenario out = scenario;
+  out.job = std::make_shared<const Job>(std::move(job));
+  out.name = "the first phase held throughout";
+  return out;
+}
+
+JobSpeedup speedup_over(const JobPrediction& baseline, const std::string& name, const JobPrediction& job) {
+  JobSpeedup out;
+  out.baseline = name;
+  auto ratio = [](double a, double b) { return b > 0 ? a / b : 1; };
+  out.time = ratio(baseline.time, job.time);
+  out.updates = ratio(static_cast<double>(baseline.updates), static_cast<double>(job.updates));
+  out.gpu_hours = ratio(baseline.gpu_hours, job.gpu_hours);
+  if (baseline.cost && job.cost && baseline.currency == job.currency)
+    out.cost = ratio(*baseline.cost, *job.cost);
+  return out;
+}
+
+// The scenario with as many cores to decode as its host leaves.
+Scenario on_its_host(const Scenario& scenario, const CoreNeed& need) {
+  Scenario out = scenario;
+  if (!scenario.input) return out;
+  auto input = std::make_shared<InputPipeline>(*scenario.input);
+  input->workers = decoding_workers(scenario, need);
+  out.input = input;
+  return out;
+}
+
+std::string cores_text(const CoreNeed& need) {
+  return fmt::format(
+      "A node needs {} core{} not to slow the step: {:.1f} to decode, {} to launch, {:.1f} for the "
+      "threads of collectives.",
+      need.total(), need.total() == 1 ? "" : "s", need.decoding, need.launching, need.proxies);
+}
+
+// A step that waits for its samples takes as long as these.
+void wait_for_input(const Scenario& scenario, Result& result) {
+  if (!scenario.input) return;
+  const double share = std::ceil(static_cast<double>(result.batch_global) / std::max(1, result.nodes));
+  const CoreNeed need = core_need(scenario, result);
+  const Scenario hosted = on_its_host(scenario, need);
+  const double supply = batch_supply_time(hosted.input.get(), share, false);
+  if (hosted.input->workers < scenario.input->workers) {
+    result.warnings.push_back(fmt::format("host: of {} cores {} are left to decode, the input asks for {}",
+                                          scenario.host->cores, hosted.input->workers,
+                                          scenario.input->workers));
+  }
+  StepPrediction& step = result.step;
+  const double wait = scenario.input->prefetch == 0 ? supply : std::max(0.0, supply - step.time);
+  if (wait <= 0) return;
+  const double before = step.time, longer = (before + wait) / before;
+  for (double* time : {&step.time, &step.mean, &step.p05, &step.p50, &step.p95, &step.low, &step.high})
+    *time += wait;
+  step.breakdown.input += wait;
+  result.samples_per_second = static_cast<double>(result.batch_global) / step.mean;
+  result.units_per_second = result.samples_per_second;
+  result.speedup /= longer;
+  result.efficiency /= longer;
+  result.gpu.busy /= longer;
+  result.gpu.computing /= longer;
+  result.gpu.communicating /= longer;
+  for (LinkUse& link : result.links) link.utilisation /= longer;
+  constexpr double noticeable = 0.05;
+  if (wait / step.time < noticeable) return;
+  result.limiting = {
+      "input", "",
+      fmt::format("Input is the limit: a node makes a batch ready in {}, a step without waiting takes "
+                  "{}, so that GPUs idle for {:.0f} % of the step. {} more cores that decode, or a "
+                  "faster reader, would hide it.",
+                  format_time(supply), format_time(before), 100 * wait / step.time,
+                  static_cast<int>(std::ceil(scenario.input->workers * (supply / before - 1))))};
+}
+
+}  // namespace
+
+double checkpoint_bytes(const Scenario& scenario) {
+  if (scenario.job && scenario.job->checkpoint && scenario.job->checkpoint->size) {
+    return static_cast<double>(scenario.job->checkpoint->size->count());
+  }
+  const double parameters = scenario.model        ? static_cast<double>(scenario.model->parameter_count())
+                            : scenario.step_times ? scenario.step_times->gradient_bytes / 4
+                                                  : 0;
+  const bool is_sgd = scenario.optimizer.kind == OptimizerKind::sgd;
+  const double state = is_sgd ? (scenario.optimizer.momentum != 0 ? 4 : 0) : 8;
+  return parameters * (4 + state);
+}
+
+ScheduleInput schedule_input(const Scenario& scenario) {
+  ScheduleInput input;
+  input.job = scenario.job.get();
+  input.samples = scenario.dataset_samples.value_or(0);
+  input.batch = scenario.batch_global;
+  input.available = static_cast<int>(scenario.cluster.topology.workers.size());
+  input.learning_rate = scenario.optimizer.learning_rate;
+  return input;
+}
+
+Result predict_job(const Scenario& scenario, const JobOptions& options) {
+  if (!scenario.job) {
+    Result result = predict(scenario, options);
+    wait_for_input(scenario, result);
+    return result;
+  }
+  const ScheduleInput input = schedule_input(scenario);
+  const UpdateRun first = ScheduleCursor(input).run();
+  const bool is_whole = first.workers == input.available && first.batch % first.workers == 0;
+  Result result = predict(is_whole ? scenario : with_workers(scenario, first.workers, first.batch), options);
+  wait_for_input(scenario, result);
+  const CoreNeed need = core_need(scenario, result);
+  const Scenario hosted = on_its_host(scenario, need);
+  result.job = JobPredictor(hosted, options).predict();
+  if (scenario.input || scenario.host) result.job->answers.push_back(cores_text(need));
+  if (!options.baseline) return result;
+  JobOptions alone = options;
+  alone.timeline = nullptr;
+  alone.baseline = false;
+  if (const auto& baseline = scenario.job->baseline) {
+    result.job->speedup = speedup_over(JobPredictor(*baseline, alone).predict(), baseline->name, *result.job);
+  } else if (scenario.job->schedule) {
+    const Scenario held = first_phase_of(scenario);
+    result.job->speedup = speedup_over(JobPredictor(held, alone).predict(), held.name, *result.job);
+  }
+  return result;
+}
+
+}  // namespace foretrain

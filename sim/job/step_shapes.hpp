@@ -1,0 +1,44 @@
+// Times of the steps that a job is made of: one simulation for each distinct batch and number of workers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "sim/input/scenario.hpp"
+
+namespace foretrain {
+
+// Seconds.
+struct ShapeTime {
+  double mean = 0, median = 0;
+  double low = 0, high = 0;  // 90 % interval of the median
+  double p05 = 0, p95 = 0;   // of single steps
+};
+
+// The scenario with the first `workers` of its cluster, which share `batch` (the largest share counts).
+// Throws Error (input) where the cluster has fewer.
+Scenario with_workers(const Scenario& scenario, int workers, std::int64_t batch);
+
+class StepShapes {
+ public:
+  explicit StepShapes(const Scenario& scenario) : scenario_(scenario) {}
+
+  // `among_many`: the job has hundreds of batches; shares of 64 samples and more are then interpolated
+  // between simulated ones that lie 1.6 to 3.1 % apart.
+  ShapeTime of(std::int64_t batch, int workers, bool among_many = false);
+  // Seconds of one forward pass of a worker over `batch` samples, back to back with others.
+  double forward(std::int64_t batch);
+
+  std::size_t simulated() const { return exact_.size(); }
+
+ private:
+  const ShapeTime& exact(std::int64_t share, int workers);
+
+  const Scenario& scenario_;
+  std::map<std::pair<int, std::int64_t>, ShapeTime> exact_;  // by workers and share
+  std::map<std::int64_t, double> forward_;
+};
+
+}  // namespace foretrain
