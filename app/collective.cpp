@@ -5,13 +5,12 @@
 #include <optional>
 
 #include "app/data_directories.hpp"
+#include "app/topology_option.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/spelling.hpp"
 #include "sim/input/catalog.hpp"
-#include "sim/input/document.hpp"
 #include "sim/input/profile_json.hpp"
-#include "sim/input/topology_reader.hpp"
 #include "sim/network/collective_table.hpp"
 #include "sim/output/collective_report.hpp"
 #include "sim/output/file_writer.hpp"
@@ -49,26 +48,6 @@ std::optional<CollectiveAlgorithm> read_algorithm(const std::string& name) {
                                     algorithm_names() + did_you_mean(name, names));
 }
 
-Cluster read_topology(const Options& options, const Catalog& catalog) {
-  Diagnostics diagnostics;
-  Value cluster;
-  cluster.kind = ValueKind::map;
-  Value name;
-  name.kind = ValueKind::scalar;
-  name.text = options.topology;
-  cluster.members.push_back({"topology", {}, name});
-  for (const std::string& setting : options.settings) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw Error(ErrorKind::input, "--set " + setting + ": write KEY=VALUE, as in nodes=4");
-    }
-    set_value(cluster, setting.substr(0, equals), setting.substr(equals + 1), diagnostics);
-  }
-  Cluster made = read_cluster(cluster, catalog, diagnostics);
-  diagnostics.throw_errors();
-  return made;
-}
-
 std::optional<Profile> read_named_profile(const std::string& name, const Catalog& catalog) {
   if (name.empty()) return std::nullopt;
   Diagnostics diagnostics;
@@ -85,7 +64,7 @@ int collective(const Options& options) {
   request.sizes = parse_sizes(options.bytes);
   request.choice.algorithm = read_algorithm(options.algorithm);
   request.stepwise = options.stepwise;
-  const Cluster cluster = read_topology(options, catalog);
+  const Cluster cluster = read_topology_option(options.topology, options.settings, catalog);
   const auto profile = read_named_profile(options.profile, catalog);
   if (options.json == "-" && options.csv == "-") {
     throw Error(ErrorKind::input, "--json and --csv both write to standard output");

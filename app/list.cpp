@@ -9,6 +9,7 @@
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
 #include "app/terminal.hpp"
+#include "app/topology_option.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/spelling.hpp"
@@ -70,9 +71,35 @@ int list(const std::string& word) {
 }  // namespace
 
 Action prepare_list(CLI::App& command) {
-  auto word = std::make_shared<std::string>();
-  command.add_option("KIND", *word, "models, topologies, profiles or scenarios; all of them without");
-  return [word] { return list(*word); };
+  struct Options {
+    std::string kind, topology, target;
+    std::vector<std::string> settings;
+  };
+  auto options = std::make_shared<Options>();
+  command.add_option("KIND", options->kind, "models, topologies, profiles or scenarios; all of them without");
+  auto* topology = command.add_option("TOPOLOGY", options->topology, "with topologies: one of them, to draw");
+  auto* draw = command
+                   .add_option("--draw", options->target,
+                               "draw it: DOT, or .svg, .png, .pdf by Graphviz; - is standard output")
+                   ->type_name("FILE|-")
+                   ->needs(topology);
+  topology->needs(draw);
+  command.add_option("--set", options->settings, "set a key of the topology, as in nodes=4; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->needs(draw);
+  return [options] {
+    if (options->topology.empty()) return list(options->kind);
+    if (kinds_of(options->kind) != std::vector<DataKind>{DataKind::topology}) {
+      throw Error(ErrorKind::input, "list: only topologies can be drawn: list topologies NAME --draw FILE");
+    }
+    const Catalog catalog(data_directories());
+    draw_topology(read_topology_option(options->topology, options->settings, catalog).topology,
+                  options->target);
+    return 0;
+  };
 }
 
 }  // namespace foretrain::app

@@ -193,11 +193,11 @@ const Schema& link_change_schema() {
   static const Schema schema = [] {
     Schema made{"a link change", "a link that differs from its like, by name", {}, {}};
     made.keys = {
-        required(key(
-            "name", Type::text,
-            "a link ('node3.nic0>switch', one direction), a vertex (all its links), or a class; '*' stands "
-            "for any letters",
-            {}, "\"node3.nic0>*\"")),
+        required(key("name", Type::text,
+                     "a link ('node3.nic0>switch', one direction), a vertex (its network links, else all), "
+                     "or a class; '*' stands "
+                     "for any letters",
+                     {}, "\"node3.nic0>*\"")),
         rate("bandwidth", "line rate of a direction from now on", 1e6, 100e12, "1 Gbit/s"),
         latency("latency", "of one direction", {}),
         rate("background", "payload of other traffic, which leaves the rest", 1e3, 100e12, "2 Gbit/s"),

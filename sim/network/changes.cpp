@@ -10,18 +10,26 @@
 namespace foretrain {
 namespace {
 
-// Links whose name, class or one end fits.
+// Links whose name, class or one end fits. Of a vertex with links of the network (a NIC) only those: its slot
+// stays.
 std::vector<std::size_t> links_of(const Topology& topology, const std::string& name) {
-  std::vector<std::size_t> found;
+  std::vector<std::size_t> found, by_end;
+  bool has_network = false;
   for (std::size_t l = 0; l < topology.links.size(); ++l) {
     const Link& link = topology.links[l];
     auto vertex = [&](int index) -> const std::string& {
       return topology.vertices[static_cast<std::size_t>(index)].name;
     };
-    if (fits(name, link.name) || fits(name, link.link_class) || fits(name, vertex(link.from)) ||
-        fits(name, vertex(link.to))) {
+    if (fits(name, link.name) || fits(name, link.link_class)) {
       found.push_back(l);
+    } else if (fits(name, vertex(link.from)) || fits(name, vertex(link.to))) {
+      by_end.push_back(l);
+      has_network = has_network || link.kind == LinkKind::network;
     }
+  }
+  if (!found.empty()) return found;
+  for (const std::size_t l : by_end) {
+    if (!has_network || topology.links[l].kind == LinkKind::network) found.push_back(l);
   }
   if (!found.empty()) return found;
   std::vector<std::string> names;

@@ -11,7 +11,9 @@
 namespace foretrain {
 
 struct LinkChange {
-  std::string name;  // of links, of a vertex (all its links), or of a class; '*' stands for any letters
+  // Of links, of a class, or of a vertex (its links of the network, or all where it has none); '*' stands for
+  // any letters.
+  std::string name;
   std::optional<Rate> bandwidth;
   std::optional<Time> latency;
   std::optional<Rate> background;  // payload of other traffic

@@ -138,7 +138,7 @@ void validate(const Topology& topology) {
       find("link '" + link.name + "' is half duplex and has no reverse");
   }
   if (topology.workers.empty()) find("the topology has no workers: give it GPUs or CPU workers");
-  if (!topology.compute_factors.empty() && topology.compute_factors.size() != topology.workers.size()) {
+  if (!topology.compute_factors.empty() && topology.compute_factors.size() < topology.workers.size()) {
     find("compute factors are given for some workers only");
   }
   std::unordered_set<int> seen;

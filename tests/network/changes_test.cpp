@@ -49,6 +49,17 @@ TEST_CASE("links by name, by vertex, by class; what is left of one that others u
   CHECK(topology.links[2].link_class == "changed host");
   CHECK(ring_seconds(topology) > 1.5 * before);
 
+  EthernetNodes nodes;
+  nodes.nodes = 2;
+  nodes.network = {Rate(1e9), Time(), Transport::tcp, {}};
+  Topology slot = make_topology(nodes);
+  const std::vector<LinkChange> nic = {{"node1.nic0", Rate(5e8), {}, {}, false, false}};
+  change_links(slot, nic);
+  for (const Link& link : slot.links) {
+    const bool is_changed = link.link_class.starts_with("changed");
+    CHECK(is_changed == (link.kind == LinkKind::network && link.name.find("node1") != std::string::npos));
+  }
+
   Topology shared = star(4);
   const std::vector<LinkChange> background = {{"host", {}, {}, Rate(7.5e8), false, false}};
   change_links(shared, background);

@@ -1,0 +1,93 @@
+#include "app/topology_option.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "sim/base/error.hpp"
+#include "sim/input/document.hpp"
+#include "sim/input/topology_reader.hpp"
+#include "sim/output/file_writer.hpp"
+#include "sim/output/topology_drawing.hpp"
+
+namespace foretrain::app {
+namespace {
+
+// A file that goes when this does.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text) {
+    path_ = (std::filesystem::temp_directory_path() / "foretrain-XXXXXX").string();
+    const int descriptor = mkstemp(path_.data());
+    if (descriptor < 0) throw Error(ErrorKind::failure, "no temporary file can be made in " + path_);
+    close(descriptor);
+    std::FILE* file = std::fopen(path_.c_str(), "w");
+    const bool wrote = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    if (file != nullptr) std::fclose(file);
+    if (!wrote) throw Error(ErrorKind::failure, path_ + " cannot be written");
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string drawn_by_graphviz(const std::string& dot, const std::string& format) {
+  const TemporaryFile file(dot);
+  // The path is ours and holds no quotes; the format is one of a list.
+  std::FILE* pipe = popen(("dot -T" + format + " '" + file.path() + "' 2>/dev/null").c_str(), "r");
+  if (pipe == nullptr) throw Error(ErrorKind::failure, "Graphviz's 'dot' cannot be started");
+  std::string out;
+  std::array<char, 65536> piece{};
+  while (const std::size_t read = std::fread(piece.data(), 1, piece.size(), pipe))
+    out.append(piece.data(), read);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+    throw Error(ErrorKind::unavailable,
+                "--draw: Graphviz's 'dot' is not installed (Debian: graphviz); a target that ends in .dot "
+                "needs none");
+  }
+  if (status != 0) throw Error(ErrorKind::failure, "--draw: Graphviz's 'dot' failed");
+  return out;
+}
+
+}  // namespace
+
+Cluster read_topology_option(const std::string& name, const std::vector<std::string>& settings,
+                             const Catalog& catalog) {
+  Diagnostics diagnostics;
+  Value cluster;
+  cluster.kind = ValueKind::map;
+  Value text;
+  text.kind = ValueKind::scalar;
+  text.text = name;
+  cluster.members.push_back({"topology", {}, text});
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw Error(ErrorKind::input, "--set " + setting + ": write KEY=VALUE, as in nodes=4");
+    }
+    set_value(cluster, setting.substr(0, equals), setting.substr(equals + 1), diagnostics);
+  }
+  Cluster made = read_cluster(cluster, catalog, diagnostics);
+  diagnostics.throw_errors();
+  return made;
+}
+
+void draw_topology(const Topology& topology, const std::string& target) {
+  const std::string dot = topology_dot(topology);
+  for (const char* format : {"svg", "png", "pdf"}) {
+    if (target.ends_with(std::string(".") + format))
+      return write_file(target, drawn_by_graphviz(dot, format));
+  }
+  write_file(target, dot);
+}
+
+}  // namespace foretrain::app
