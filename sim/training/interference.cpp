@@ -4,8 +4,6 @@
 #include <cmath>
 #include <tuple>
 
-#include "sim/training/overlap_fit.hpp"
-
 namespace foretrain {
 namespace {
 
@@ -23,7 +21,7 @@ double distance(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
-                             std::int64_t batch, std::int64_t bytes, int nodes, int ranks) {
+                             std::int64_t batch, std::int64_t bytes, int nodes) {
   Interference out;
   if (nodes > 1) {
     if (profile.device == "cuda") out.compute = compute_slowdown_between_nodes;
@@ -41,7 +39,6 @@ Interference interference_of(const Profile& profile, const std::string& model, P
     out.collective = std::max(1.0, entry.collective_slowdown.median);
     out.origin = entry.model == model ? Origin::measured : Origin::fitted;
   }
-  out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, ranks);
   return out;
 }
 

@@ -26,10 +26,4 @@ Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Pr
 std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of);
 inline constexpr double largest_interference_scale = 8;
 
-// Of the entries of this model and precision, the nearest number of ranks first; between batches interpolated
-// over the logarithm of the batch, beyond them that of the nearest. Of a model without entries: the median of
-// the precision's. 1 where there is none.
-double interference_scale(const Profile& profile, const std::string& model, Precision precision,
-                          std::int64_t batch, int ranks);
-
 }  // namespace foretrain

@@ -132,7 +132,7 @@ StepSimulation::StepSimulation(const Scenario& scenario)
         use.start = event_wait_;
         if (scenario.profile) {
           use.beside = interference_of(*scenario.profile, model->name, scenario.precision, micro_batch,
-                                       operation.bytes.count(), nodes, workers_);
+                                       operation.bytes.count(), nodes);
           use.start = Time::seconds(collective_start(
               *scenario.profile, name_of(operation.kind), operation.bytes.count(), workers_, nodes,
               scenario.cluster.topology.network.bandwidth.bytes_per_second(), event_wait_.in_seconds()));
