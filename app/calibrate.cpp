@@ -125,7 +125,7 @@ int run(const Options& options) {
   request.seed = options.seed;
   request.profile_name = data_name(options.out);
   request.command = command_text();
-  const auto launched = calibrate::launched_rank(calibrate::process_environment, options.rendezvous);
+  const auto launched = calibrate::launched_rank(process_environment, options.rendezvous);
   if (launched && request.model)
     throw Error(ErrorKind::input, "calibrate: a model is timed by one process; under " + launched->launcher +
                                       " give --collectives alone, without --model");
@@ -149,6 +149,11 @@ int run(const Options& options) {
   }
   device::Backend& backend = device::choose_backend(options.device);
   if (known) check_same_device(*known, backend, options.out);
+  if (launched && launched->launcher == "NODE_RANK" && backend.device_count() > 1)
+    throw Error(
+        ErrorKind::unavailable,
+        "calibrate: under NODE_RANK and NNODES a process times the one GPU of its node; for several start "
+        "a process a GPU with srun, mpirun or torchrun");
 
   calibrate::Hooks hooks;
   hooks.stop = &interrupt_requested();

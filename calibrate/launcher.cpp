@@ -1,10 +1,8 @@
 #include "calibrate/launcher.hpp"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
+#include <string_view>
 
 #include "sim/base/error.hpp"
 
@@ -32,33 +30,17 @@ void set_address(LaunchedRank& launched, const std::string& source, const std::s
     throw Error(ErrorKind::input, source + ": no port " + std::to_string(launched.port));
 }
 
-struct Names {
-  const char* launcher;
-  const char *rank, *ranks, *local_rank;
-};
-// torchrun first: inside a Slurm step it is torchrun that started this process.
-constexpr Names launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
-};
+// All of mpirun's processes run here.
+bool is_one_node(const Environment& environment) {
+  const char* local = environment("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const char* all = environment("OMPI_COMM_WORLD_SIZE");
+  return local != nullptr && all != nullptr && std::string_view(local) == all;
+}
 
 }  // namespace
 
-std::optional<std::string> process_environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  if (!value || !*value) return std::nullopt;
-  return value;
-}
-
 double host_id(const Environment& environment) {
-  std::string name = environment("NCCL_HOSTID").value_or("");
-  if (name.empty()) {
-    char host[256] = {};
-    ::gethostname(host, sizeof host - 1);
-    name = host;
-  }
+  const std::string name = node_name(environment);
   // FNV-1a, folded to the 53 bits that a double holds.
   std::uint64_t hash = 14695981039346656037ULL;
   for (const unsigned char letter : name) hash = (hash ^ letter) * 1099511628211ULL;
@@ -75,41 +57,35 @@ std::string first_host(const std::string& list) {
 }
 
 std::optional<LaunchedRank> launched_rank(const Environment& environment, const std::string& rendezvous) {
+  const LaunchEnvironment started = read_launch_environment(environment);
   LaunchedRank launched;
-  for (const Names& names : launchers) {
-    const auto rank = environment(names.rank);
-    const auto ranks = environment(names.ranks);
-    if (!rank || !ranks) continue;
-    launched.launcher = names.launcher;
-    launched.rank = number(names.rank, *rank, 0);
-    launched.ranks = number(names.ranks, *ranks, 1);
-    if (launched.rank >= launched.ranks)
-      throw Error(ErrorKind::input,
-                  std::string(names.rank) + " is " + *rank + ", but " + names.ranks + " is only " + *ranks);
-    const auto local = environment(names.local_rank);
-    launched.local_rank = local ? number(names.local_rank, *local, 0) : 0;
-    break;
+  launched.launcher = started.launcher;
+  launched.rank = started.rank;
+  launched.ranks = started.ranks;
+  launched.local_rank = started.local_rank;
+  if (started.kind == LaunchEnvironment::Kind::process_a_node) {
+    launched.rank = started.node;
+    launched.ranks = started.nodes;
   }
   // An interactive Slurm shell or a batch script has the variables of a step of one task.
-  if (launched.launcher.empty() || launched.ranks == 1) return std::nullopt;
+  if (started.kind == LaunchEnvironment::Kind::alone || launched.ranks == 1) return std::nullopt;
 
   if (!rendezvous.empty()) {
     set_address(launched, "--rendezvous", rendezvous);
-  } else if (const auto id = environment("NCCL_COMM_ID")) {
+  } else if (const char* id = environment("NCCL_COMM_ID")) {
     // NCCL itself listens on that port.
-    set_address(launched, "NCCL_COMM_ID", *id);
+    set_address(launched, "NCCL_COMM_ID", id);
     launched.port = launched.port % 65535 + 1;
   } else if (launched.launcher == "torchrun") {
     // torchrun's own store listens on MASTER_PORT.
-    launched.host = environment("MASTER_ADDR").value_or("127.0.0.1");
-    const auto port = environment("MASTER_PORT");
-    launched.port = (port ? number("MASTER_PORT", *port, 1) : 29500) % 65535 + 1;
-  } else if (const auto nodes = environment("SLURM_STEP_NODELIST")) {
-    launched.host = first_host(*nodes);
-    const auto job = environment("SLURM_JOB_ID");
-    launched.port = 20000 + (job ? number("SLURM_JOB_ID", *job, 0) % 20000 : 0);
-  } else if (environment("OMPI_COMM_WORLD_LOCAL_SIZE") == environment("OMPI_COMM_WORLD_SIZE") &&
-             environment("OMPI_COMM_WORLD_SIZE")) {
+    const char *host = environment("MASTER_ADDR"), *port = environment("MASTER_PORT");
+    launched.host = host ? host : "127.0.0.1";
+    launched.port = (port ? number("MASTER_PORT", port, 1) : 29500) % 65535 + 1;
+  } else if (const char* nodes = environment("SLURM_STEP_NODELIST")) {
+    launched.host = first_host(nodes);
+    const char* job = environment("SLURM_JOB_ID");
+    launched.port = 20000 + (job ? number("SLURM_JOB_ID", job, 0) % 20000 : 0);
+  } else if (is_one_node(environment)) {
     launched.host = "127.0.0.1";  // all on one node
     launched.port = 29611;
   }

@@ -1,30 +1,26 @@
-// Which of several processes this one is, as srun, mpirun or torchrun tell it by environment variables.
+// Where the processes of a calibration that were started together meet.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
+
+#include "device/launch_environment.hpp"
 
 namespace foretrain::calibrate {
 
 struct LaunchedRank {
-  std::string launcher;  // "torchrun", "srun", "mpirun"
+  std::string launcher;  // "torchrun", "srun", "mpirun", "NODE_RANK"
   int rank = 0, ranks = 1, local_rank = 0;
   std::string host;  // where rank 0 listens; empty where the launcher does not say
   int port = 0;
 };
-
-// Reads a variable; empty where it is not set.
-using Environment = std::function<std::optional<std::string>(const std::string&)>;
-std::optional<std::string> process_environment(const std::string& name);
 
 // Nothing where this process was started alone. `rendezvous` ("host:port") overrides what the launcher says;
 // the variable NCCL_COMM_ID (the port after its own) is the next to be asked. Throws Error (input) where
 // variables contradict each other.
 std::optional<LaunchedRank> launched_rank(const Environment& environment, const std::string& rendezvous);
 
-// A number that is equal on ranks of one node and differs between nodes: of NCCL_HOSTID where it is set (so
-// that network namespaces can play nodes, as they do for NCCL), else of the host's name. Exact in a double.
+// A number that is equal on ranks of one node and differs between nodes: of node_name(). Exact in a double.
 double host_id(const Environment& environment);
 
 // First host of a Slurm list: "gpu[03-07,11],login" -> "gpu03".

@@ -73,9 +73,9 @@ ModelRun measure_model(Session& session, device::Backend& backend, int device, c
   Clock& clock = session.clock;
   device::Worker& worker = session.worker;
   const double start = clock.now();
-  worker.reset_peak();
   const auto program =
       worker.build(model, build_options(model, options.batch, options.precision, options.seed));
+  worker.reset_peak();  // of the step, not of the search for plans
   program->synthesize_input(options.seed);
   StepPlan plan(*program);
   for (int warm_up = 0; warm_up < 2; ++warm_up) plan.issue_all();

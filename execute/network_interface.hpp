@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "execute/launch_environment.hpp"
+#include "device/launch_environment.hpp"
 
 namespace foretrain {
 

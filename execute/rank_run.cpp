@@ -4,38 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
-#include <stdexcept>
 
 #include "execute/batch_reader.hpp"
 #include "execute/item_times.hpp"
+#include "execute/rank_build.hpp"
 #include "execute/rank_record_bytes.hpp"
 #include "execute/step_meter.hpp"
 #include "sim/base/quantile.hpp"
-#include "sim/training/memory.hpp"
 
 namespace foretrain {
 namespace {
 
 constexpr int default_step_count = 100, least_steps = 12;
 constexpr double default_seconds = 20;
-
-device::BuildOptions build_options(const Scenario& scenario, const RankOptions& options) {
-  if (scenario.batch_per_worker % scenario.strategy.accumulation != 0) {
-    throw Error(ErrorKind::input,
-                fmt::format("a batch of {} per worker cannot be split into {} micro-batches",
-                            scenario.batch_per_worker, scenario.strategy.accumulation));
-  }
-  device::BuildOptions build;
-  build.batch = scenario.batch_per_worker / scenario.strategy.accumulation;
-  build.precision = scenario.precision;
-  build.gradients = element_of(scenario.strategy.gradients);
-  build.optimizer = scenario.optimizer;
-  build.deterministic = scenario.execution.deterministic;
-  build.seed = options.seed;
-  build.plan_candidates = options.plan_candidates;
-  return build;
-}
 
 class RankRun {
  public:
@@ -243,32 +224,6 @@ class RankRun {
   bool counts_ = false;
 };
 
-std::unique_ptr<device::Program> build(const Scenario& scenario, const RankOptions& options,
-                                       device::Worker& worker) {
-  const device::BuildOptions how = build_options(scenario, options);
-  const auto refuse = [&](const std::string& what) {
-    const Memory estimate = estimate_memory(*scenario.model, how.batch, how.precision,
-                                            scenario.strategy.gradients, how.optimizer, nullptr)
-                                .memory;
-    throw Error(ErrorKind::failure,
-                fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory "
-                            "(a step needs about {:.3g} GB): {}",
-                            scenario.model->name, scenario.batch_per_worker, estimate.peak / 1e9, what));
-  };
-  try {
-    return worker.build(*scenario.model, how);
-  } catch (const Error& error) {
-    const std::string what = error.what();
-    if (what.find("out of memory") == std::string::npos) throw;
-    refuse(what);
-  } catch (const std::bad_alloc&) {
-    refuse("the host is out of memory");
-  } catch (const std::length_error&) {
-    refuse("no container is that large");
-  }
-  return nullptr;
-}
-
 // Steps until `seconds` are over, in blocks of which all ranks agree on the number; none of them is kept.
 // False where the run was stopped.
 bool soak(double seconds, Exchange& exchange, RankRun& run, RankRecord& record) {
@@ -352,8 +307,8 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   Exchange exchange(worker, communicator);
   see_peers(place, exchange, control);
   control.set_stage(place.local, "building the model", false);
-  worker.reset_peak();
-  const auto program = build(scenario, options, worker);
+  const auto program = build_program(scenario, options, worker);
+  worker.reset_peak();  // of the steps, not of the search for plans
   // Weights are alike on all ranks, data are not.
   program->synthesize_input(options.seed + static_cast<std::uint64_t>(place.rank));
 

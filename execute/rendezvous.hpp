@@ -7,7 +7,7 @@
 #include <string>
 
 #include "device/backend.hpp"
-#include "execute/launch_environment.hpp"
+#include "device/launch_environment.hpp"
 
 namespace foretrain {
 

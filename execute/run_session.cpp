@@ -1,7 +1,6 @@
 #include "execute/run_session.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,17 +16,6 @@ namespace foretrain {
 namespace {
 
 constexpr double meeting_limit = 120;  // seconds for all processes to come
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
-// What tells two nodes apart; a node may be made of one machine by NCCL_HOSTID.
-std::string node_name() {
-  const char* id = std::getenv("NCCL_HOSTID");
-  return id != nullptr && *id != '\0' ? id : host_name();
-}
 
 std::string network_of(const Topology& topology) {
   if (topology.nodes > 1) return topology.network.name();
@@ -305,7 +293,7 @@ bool RunSession::train(const Scenario& scenario, const RunOptions& options, cons
     Local& mine = locals_.at(local.devices[static_cast<std::size_t>(index)]);
     RankRecord& rank_record = own[static_cast<std::size_t>(index)];
     rank_record.rank = local.first_rank + index;
-    rank_record.host = node_name();
+    rank_record.host = node_name(process_environment);
     rank_record.gpu = record.machine.gpu;
     control.set_stage(index, "joining the communicator", false);
     device::Communicator* communicator = communicator_of(mine, local, index, id);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "execute/local_workers.hpp"
 #include "execute/rank_run.hpp"
 #include "execute/rendezvous.hpp"
 

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 """Runs a validation campaign from a committed list of rows, slice by slice.
 
-usage: tools/campaign.py ROWS.yaml --list
-       tools/campaign.py ROWS.yaml --slice NAME --out FOLDER [--program build/foretrain] [--device cuda] [--dry-run]
-       tools/campaign.py ROWS.yaml --missing FOLDER
+usage: tools/campaign.py ROWS --list
+       tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--soak SECONDS] [--program build/foretrain]
+                         [--device cuda] [--dry-run]
+       tools/campaign.py ROWS --missing FOLDER
 
 A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
 every row. It leaves in FOLDER/SLICE the profiles, a scenario and the records (compressed) of every row; `foretrain validate
 FOLDER` holds them against each other. Rows of one network and number of repeats share one command, so that devices and
 communicators stay open. Rows over several nodes run under tools/nodes.sh and need root.
 
+With --profile nothing is calibrated: rows are predicted from those profiles, later ones win.
+
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
 `step` is the expected step in milliseconds, of earlier measurements; it serves the estimate of device time and nothing else.
+A list that ends in .txt is a table: group, model, precision, batch, workers, nodes, network (Gbit/s, or -), strategy; its
+slices are the groups.
 """
 
 import argparse
@@ -43,7 +48,24 @@ class Mistake(Exception):
     pass
 
 
+def read_table(path):
+    rows = []
+    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        if len(words) != 8:
+            raise Mistake(f"{path}:{number}: {len(words)} columns, not 8")
+        group, model, precision, batch, workers, nodes, network, strategy = words
+        rate = "" if network == "-" else f"{network} Gbit/s"
+        rows.append({**DEFAULTS, "slice": group, "group": group, "model": model, "precision": precision, "batch": int(batch),
+                     "gpus": int(workers), "nodes": int(nodes), "rate": rate, "strategy": strategy, "step": 0.0})
+    return [], rows
+
+
 def read_rows(path):
+    if str(path).endswith(".txt"):
+        return read_table(path)
     part, found = None, {"calibration": [], "rows": []}
     for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
         line = line.split("#", 1)[0].rstrip()
@@ -146,14 +168,19 @@ def estimate(calibration, rows):
     for batch in batches(rows):
         running += PROCESS
         for row in batch:
-            step = row["step"] / 1e3
+            step = max(row["step"], 1e-3) / 1e3
             counted = min(MOST_STEPS, max(FEWEST_STEPS, LONGEST_SECONDS / step))
             running += SCENARIO + row["repeats"] * (1 + row["warmup"] + counted) * step
     return calibrating, running
 
 
-def commands(calibration, rows, folder, program, device):
+def commands(calibration, rows, folder, arguments):
     """What a slice runs, in order; scenarios are in the folder."""
+    calibrations = [] if arguments.profile else calibrating(calibration, rows, folder, arguments.program, arguments.device)
+    return calibrations + runs(rows, folder, arguments)
+
+
+def calibrating(calibration, rows, folder, program, device):
     profile = folder / "profile.json.gz"
     base = [program, "calibrate", "--device", device]
     planned = []
@@ -169,11 +196,18 @@ def commands(calibration, rows, folder, program, device):
         per_node = max(row["gpus"] // row["nodes"] for row in rows if row["rate"] == rate)
         planned.append(on_nodes(nodes, rate, per_node) + base +
                        ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate)])
+    return planned
+
+
+def runs(rows, folder, arguments):
+    planned = []
     for batch in batches(rows):
         first = batch[0]
-        run = [program, "run", *(str(folder / f"{name_of(row)}.yaml") for row in batch), "--device", device, "--out",
-               str(folder), "--group", first["group"], "--repeats", str(first["repeats"]), "--warmup",
-               str(first["warmup"])]
+        run = [arguments.program, "run", *(str(folder / f"{name_of(row)}.yaml") for row in batch), "--device",
+               arguments.device, "--out", str(folder), "--group", first["group"], "--repeats", str(first["repeats"]),
+               "--warmup", str(first["warmup"])]
+        if arguments.soak:
+            run += ["--soak", f"{arguments.soak:g}"]
         under = on_nodes(first["nodes"], first["rate"], first["gpus"] // first["nodes"]) if first["nodes"] > 1 else []
         planned.append(under + run)
     return planned
@@ -187,9 +221,9 @@ def network_profile(rate):
     return f"profile-{rate_for_nodes(rate)}.json.gz"
 
 
-def write_scenarios(rows, folder):
+def write_scenarios(rows, folder, given):
     for row in rows:
-        profiles = ["profile.json.gz"] + ([network_profile(row["rate"])] if row["rate"] else [])
+        profiles = given or ["profile.json.gz"] + ([network_profile(row["rate"])] if row["rate"] else [])
         (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles))
 
 
@@ -203,10 +237,10 @@ def compress_records(folder):
 
 def run_slice(calibration, rows, folder, arguments):
     folder.mkdir(parents=True, exist_ok=True)
-    write_scenarios(rows, folder)
+    write_scenarios(rows, folder, arguments.profile)
     environment = {**os.environ, "NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0"), "NODES_LOG": str(folder / "nodes")}
     worst, began = 0, time.monotonic()
-    for command in commands(calibration, rows, folder, arguments.program, arguments.device):
+    for command in commands(calibration, rows, folder, arguments):
         print(f"[{time.monotonic() - began:5.0f} s] {shlex.join(command)}", flush=True)
         if arguments.dry_run:
             continue
@@ -256,6 +290,8 @@ def main():
     what.add_argument("--slice", help="calibrate for this slice and run its rows")
     what.add_argument("--missing", metavar="FOLDER", help="rows that have no record below FOLDER/SLICE")
     parser.add_argument("--out", default="validation/live-gpu", help="records go to OUT/SLICE (default: %(default)s)")
+    parser.add_argument("--profile", action="append", default=[], help="predict from it in place of calibrating")
+    parser.add_argument("--soak", type=float, default=0, help="seconds of steps before the warm-up of each run")
     parser.add_argument("--program", default=str(HERE.parent / "build" / "foretrain"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dry-run", action="store_true", help="write the scenarios and show the commands only")

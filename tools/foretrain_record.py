@@ -311,7 +311,11 @@ def dotted(version):
 
 
 def versions(torch):
-    return {"torch": str(torch.__version__), "python": platform.python_version()}
+    known = {"torch": str(torch.__version__), "python": platform.python_version()}
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        known["collectives"] = str(distributed.get_backend())  # "nccl", "gloo"
+    return known
 
 
 def machine(torch, cuda):

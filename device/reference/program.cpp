@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "device/initial_weights.hpp"
 #include "device/reference/elements.hpp"
+#include "device/reference/initial_weights.hpp"
 #include "device/reference/layers.hpp"
 #include "device/reference/optimizer.hpp"
 #include "sim/base/error.hpp"
@@ -178,8 +178,6 @@ class ReferenceProgram : public Program {
         for (double& value : tensor) visit(value);
   }
 
-  // He et al. 2015: weights of conv2d and linear are normal with variance 2 / (inputs of an output); scales
-  // are 1, biases 0.
   void make_parameters() {
     std::int64_t offset = 0;
     offsets_.resize(model_.parameters.size());
@@ -188,18 +186,8 @@ class ReferenceProgram : public Program {
       offset += model_.parameters[p].elements;
     }
     gradients_.assign(at(offset * bytes_of(options_.gradients)), std::byte{0});
-    for (std::size_t p = 0; p < model_.parameters.size(); ++p) {
-      const Parameter& parameter = model_.parameters[p];
-      const Layer& layer = model_.layers[at(parameter.layer)];
-      const bool is_scale = layer.kind == LayerKind::batch_norm && static_cast<int>(p) == layer.parameters[0];
-      Tensor weights(at(parameter.elements), is_scale ? 1.0 : 0.0);
-      if (parameter.shape.size() > 1) {
-        RandomStream stream(options_.seed, {p});
-        const double deviation = initial_deviation(model_, parameter);
-        for (double& value : weights) value = stream.normal() * deviation;
-      }
-      weights_.push_back(std::move(weights));
-    }
+    for (std::size_t p = 0; p < model_.parameters.size(); ++p)
+      weights_.push_back(initial_weights(model_, p, options_.seed));
     optimizer_.begin(weights_);
     flat_.resize(at(offset));
     fill_flat();

@@ -28,21 +28,24 @@ std::int64_t stored_channels(const Model& model, Precision precision) {
   return (channels + word - 1) / word * word;
 }
 
-// Where nothing was measured. Tensor cores want channels-last operands in half precision, and engines ask for
-// about one of them; in fp32 and tf32 many bring both operands into another layout first. A weight's gradient
-// may be made aside in fp32. The limits are those within which the search for plans looks. On an H100 this
-// puts the peak of 48 models, batches and precisions within 6 % of what was measured, those in bf16 within 4
-// %.
-double assumed_workspace(const Model& model, std::int64_t batch, Precision precision) {
-  double operand = 0, weight = 0;
-  for (const Layer& layer : model.layers)
-    operand = std::max(operand, static_cast<double>(element_count(layer.output)));
+// A weight's gradient is made aside in fp32 before it goes to the flat buffer.
+double gradient_aside(const Model& model) {
+  double weight = 0;
   for (const Parameter& parameter : model.parameters)
     weight = std::max(weight, static_cast<double>(parameter.elements));
+  return 4 * weight;
+}
+
+// Where nothing was measured. Tensor cores want channels-last operands in half precision, and engines ask for
+// about one of them; in fp32 and tf32 many bring both operands into another layout first. The limits are
+// those within which the search for plans looks. On an H100 this puts the peak of 48 models, batches and
+// precisions within 6 % of what was measured, those in bf16 within 4 %.
+double assumed_workspace(const Model& model, std::int64_t batch, Precision precision) {
+  double operand = 0;
+  for (const Layer& layer : model.layers)
+    operand = std::max(operand, static_cast<double>(element_count(layer.output)));
   operand *= static_cast<double>(batch) * activation_bytes(precision);
-  return (is_half(precision) ? std::min(operand, most_assumed_half)
-                             : std::min(2 * operand, most_assumed_full)) +
-         4 * weight;
+  return is_half(precision) ? std::min(operand, most_assumed_half) : std::min(2 * operand, most_assumed_full);
 }
 
 // Of the entries of the model and precision at the nearest measured batch; 0 where the profile has none.
@@ -114,6 +117,7 @@ MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision
   estimate.workspace_origin = memory.workspace > 0 ? Origin::measured : Origin::assumed;
   if (memory.workspace == 0 && model.is_graph())
     memory.workspace = assumed_workspace(model, batch, precision);
+  if (model.is_graph()) memory.workspace += gradient_aside(model);
   memory.peak =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.workspace;
   if (profile) memory.capacity = capacity_of(*profile);

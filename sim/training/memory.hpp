@@ -35,10 +35,10 @@ struct MemoryEstimate {
   Origin workspace_origin = Origin::assumed;
 };
 // Parameters (fp32, and a copy in bf16 or fp16), gradients, optimizer state, activations, workspace. Buckets
-// are views of the flat gradients and take nothing. Workspace is the largest that calibration saw for the
-// model and precision at the measured batch nearest above (below, where none is), else assumed from the
-// largest activation and the largest weight. Capacity is that of the profile's GPU less what
-// a CUDA context takes, else 0: not known.
+// are views of the flat gradients and take nothing. Workspace is the largest that a layer's library calls
+// asked for in calibration, of the model and precision at the measured batch nearest above (below, where none
+// is), else assumed from the largest activation; and the largest weight's gradient in fp32, made aside.
+// Capacity is that of the profile's GPU less what a CUDA context takes, else 0: not known.
 MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision precision,
                                Precision gradients, const Optimizer& optimizer, const Profile* profile);
 

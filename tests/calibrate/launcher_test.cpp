@@ -12,10 +12,9 @@ using namespace foretrain::calibrate;
 namespace {
 
 Environment of(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+  return [variables = std::move(variables)](const char* name) -> const char* {
     const auto known = variables.find(name);
-    if (known == variables.end()) return std::nullopt;
-    return known->second;
+    return known == variables.end() ? nullptr : known->second.c_str();
   };
 }
 
@@ -39,6 +38,7 @@ TEST_CASE("the launchers tell a process its rank") {
   const auto srun = launched_rank(of({{"SLURM_PROCID", "0"},
                                       {"SLURM_NTASKS", "16"},
                                       {"SLURM_LOCALID", "0"},
+                                      {"SLURM_STEP_ID", "0"},
                                       {"SLURM_STEP_NODELIST", "gpu[03-04,7]"},
                                       {"SLURM_JOB_ID", "1234567"}}),
                                   "");
@@ -62,6 +62,17 @@ TEST_CASE("the launchers tell a process its rank") {
   with_id["NCCL_COMM_ID"] = "10.0.0.1:7000";
   CHECK(launched_rank(of(with_id), "")->host == "10.0.0.1");
   CHECK(launched_rank(of(with_id), "")->port == 7001);
+}
+
+TEST_CASE("a process a node, as tools/nodes.sh starts them") {
+  const auto node =
+      launched_rank(of({{"NODE_RANK", "1"}, {"NNODES", "2"}, {"NCCL_COMM_ID", "10.77.0.1:29511"}}), "");
+  REQUIRE(node);
+  CHECK(node->launcher == "NODE_RANK");
+  CHECK(node->rank == 1);
+  CHECK(node->ranks == 2);
+  CHECK(node->host == "10.77.0.1");
+  CHECK(node->port == 29512);
 }
 
 TEST_CASE("a process alone is none of several") {

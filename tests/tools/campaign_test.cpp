@@ -73,6 +73,21 @@ TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(
   CHECK(contains(missing.out, "5 of 5 runs are missing"));
 }
 
+TEST_CASE("rows of a table are run with given profiles, without calibration" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const Finished done =
+      campaign({source + "/validation/live-gpu/rows.txt", "--slice", "net-10", "--out", folder.path("out"),
+                "--profile", "h100", "--profile", "two-nodes-tcp-10-gbit", "--soak", "5", "--program",
+                "foretrain", "--dry-run"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK_FALSE(contains(done.out, "calibrate"));
+  CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain run "));
+  CHECK(contains(done.out, "--soak 5"));
+  const std::string scenario = test::read_file(folder.path("out/net-10/resnet50-bf16-128-ddp-2x1-10g.yaml"));
+  CHECK(contains(scenario, "profile: [h100, two-nodes-tcp-10-gbit]"));
+  CHECK(contains(scenario, "bandwidth: 10 Gbit/s"));
+}
+
 TEST_CASE("a list of rows that is wrong is refused with its line" * doctest::skip(!has_python())) {
   const TemporaryFolder folder;
   const std::string text = rows;

@@ -44,6 +44,14 @@ RunRecord record_in(const TemporaryFolder& folder) {
   return *record;
 }
 
+// Quick: PyTorch is looked for, not loaded.
+bool has_torch() {
+  return test::run_command(
+             {"python3", "-c",
+              "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"})
+             .status == 0;
+}
+
 }  // namespace
 
 TEST_CASE("three lines record a job of one GPU" * doctest::skip(!has_python())) {
@@ -118,4 +126,28 @@ TEST_CASE("a job that ends early leaves what it has" * doctest::skip(!has_python
   const TemporaryFolder other;
   CHECK(run_python(other, "Recorder(Net(), batch_per_worker=64, out=OUT).step()\n").status == 0);
   CHECK(other.files() == std::vector<std::string>{"job.py"});  // no step counted, no record
+}
+
+TEST_CASE("a real PyTorch, two processes over gloo" * doctest::skip(!has_torch())) {
+  const TemporaryFolder folder;
+  const std::string job = "python3 '" + source + "/tests/tools/torch_job.py' '" + source + "/tools' '" +
+                          folder.path("run.json.gz") + "'";
+  test::RunOptions options;
+  options.environment = {"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29653",
+                         "PYTHONDONTWRITEBYTECODE=1"};
+  const Finished done = test::run_command(
+      {"sh", "-c", "RANK=1 LOCAL_RANK=1 " + job + " & RANK=0 LOCAL_RANK=0 " + job + " && wait"}, options);
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  const RunRecord record = record_in(folder);
+  CHECK(record.complete);
+  CHECK(record.model == "small-cnn");
+  CHECK(record.strategy == "ddp");
+  CHECK(record.versions.at("collectives") == "gloo");
+  CHECK(record.parameters.size() == 5);
+  REQUIRE(record.ranks.size() == 2);
+  for (const RankRecord& rank : record.ranks) {
+    CHECK(rank.step_host.size() == 20);
+    CHECK(rank.warmup.size() == 3);
+    CHECK(rank.first_loss > 0);
+  }
 }

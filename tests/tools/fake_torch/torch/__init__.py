@@ -72,6 +72,9 @@ class World:
     def get_rank(self):
         return 0
 
+    def get_backend(self):
+        return "nccl"
+
     def all_gather_object(self, everyone, own):
         everyone[0] = own
         if isinstance(own, dict):

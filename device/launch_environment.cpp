@@ -1,9 +1,13 @@
-#include "execute/launch_environment.hpp"
+#include "device/launch_environment.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
+
+#include "sim/base/error.hpp"
 
 namespace foretrain {
 namespace {
@@ -25,16 +29,6 @@ int number(const Environment& environment, const char* name) {
   return value;
 }
 
-[[noreturn]] void mismatch(const std::string& wanted, const std::string& found) {
-  throw Error(ErrorKind::unavailable,
-              fmt::format("the scenario's cluster has {}; what is there: {}", wanted, found));
-}
-
-std::string counted(int count, const std::string& what) {
-  if (count == 1) return "1 " + what;
-  return fmt::format("{} {}{}", count, what, what.ends_with("s") ? "es" : "s");
-}
-
 }  // namespace
 
 LaunchEnvironment read_launch_environment(const Environment& environment) {
@@ -44,9 +38,10 @@ LaunchEnvironment read_launch_environment(const Environment& environment) {
   };
   // torchrun first: it may itself be started by srun.
   constexpr Launcher launchers[] = {
-      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_RANK"},
+      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "RANK"},
       {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
        "OMPI_COMM_WORLD_RANK"},
+      {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALRANKID"},
   };
   LaunchEnvironment launch;
   const auto take = [&](const char* name, const char* rank, const char* ranks, const char* local) {
@@ -84,53 +79,16 @@ LaunchEnvironment read_launch_environment(const Environment& environment) {
   return launch;
 }
 
-LocalWorkers assign_workers(const LaunchEnvironment& launch, const Cluster& cluster, int devices) {
-  const int workers = static_cast<int>(cluster.topology.workers.size());
-  const int nodes = cluster.topology.nodes;
-  const int per_node = cluster.topology.gpus_per_node;
-  LocalWorkers local;
-  local.world = workers;
-  using Kind = LaunchEnvironment::Kind;
-  const std::string wanted = counted(workers, "worker") + " on " + counted(nodes, "node");
-  switch (launch.kind) {
-    case Kind::alone:
-      if (nodes != 1) {
-        mismatch(wanted,
-                 "one process on one node; start one on each node (mpirun, srun, torchrun, or "
-                 "NODE_RANK and NNODES)");
-      }
-      if (devices < workers) mismatch(wanted, counted(devices, "device"));
-      for (int i = 0; i < workers; ++i) local.devices.push_back(i);
-      local.node = 0;
-      return local;
-    case Kind::process_a_node: {
-      if (nodes != launch.nodes) mismatch(wanted, fmt::format("NNODES={}", launch.nodes));
-      if (per_node * nodes != workers) mismatch(wanted, "an equal number of workers a node only");
-      if (devices < per_node) {
-        mismatch(fmt::format("{}, {} a node", wanted, per_node),
-                 fmt::format("{} on node {}", counted(devices, "device"), launch.node));
-      }
-      local.first_rank = launch.node * per_node;
-      for (int i = 0; i < per_node; ++i) local.devices.push_back(i);
-      local.node = launch.node;
-      local.spans_processes = nodes > 1;
-      return local;
-    }
-    case Kind::process_a_worker:
-      if (workers != launch.ranks) {
-        mismatch(wanted, fmt::format("{} started by {}", counted(launch.ranks, "process"), launch.launcher));
-      }
-      if (devices == 0) mismatch(wanted, "no device");
-      local.first_rank = launch.rank;
-      // A launcher may show each process its own device only.
-      if (devices > 1 && launch.local_rank >= devices) {
-        mismatch(wanted, fmt::format("local rank {} with {}", launch.local_rank, counted(devices, "device")));
-      }
-      local.devices.push_back(devices == 1 ? 0 : launch.local_rank);
-      local.spans_processes = launch.ranks > 1;
-      return local;
-  }
-  return local;
+const char* process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+std::string node_name(const Environment& environment) {
+  const char* id = environment("NCCL_HOSTID");
+  if (id != nullptr && *id != '\0') return id;
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 }  // namespace foretrain

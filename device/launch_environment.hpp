@@ -1,12 +1,9 @@
-// Which part of a run this process is: alone, or one of several started by mpirun, srun, torchrun or a script
-// that sets NODE_RANK and NNODES.
+// Which of several processes this one is: alone, or one of several started by mpirun, srun, torchrun or a
+// script that sets NODE_RANK and NNODES.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <vector>
-
-#include "sim/input/scenario.hpp"
 
 namespace foretrain {
 
@@ -27,17 +24,10 @@ struct LaunchEnvironment {
 
 // Throws Error (input) where the variables contradict each other.
 LaunchEnvironment read_launch_environment(const Environment& environment);
+const char* process_environment(const char* name);  // of this process; nullptr where empty
 
-// The workers that this process drives.
-struct LocalWorkers {
-  int first_rank = 0;
-  int world = 1;
-  int node = -1;             // -1: not known before the ranks meet
-  std::vector<int> devices;  // of rank first_rank, first_rank + 1, ...
-  bool spans_processes = false;
-};
-
-// Throws Error (unavailable) where the scenario's cluster is not what is there; names both.
-LocalWorkers assign_workers(const LaunchEnvironment& launch, const Cluster& cluster, int devices);
+// What tells nodes apart: NCCL_HOSTID where it is set, so that network namespaces can play nodes as they do
+// for NCCL, else the host's name.
+std::string node_name(const Environment& environment);
 
 }  // namespace foretrain

@@ -1,0 +1,16 @@
+// The model of a scenario, built on a rank's device.
+#pragma once
+
+#include <memory>
+
+#include "device/backend.hpp"
+#include "execute/rank_run.hpp"
+
+namespace foretrain {
+
+// Throws Error (input) where the batch does not divide into micro-batches, (failure) where the device's
+// memory is too small; says how much a step needs.
+std::unique_ptr<device::Program> build_program(const Scenario& scenario, const RankOptions& options,
+                                               device::Worker& worker);
+
+}  // namespace foretrain
