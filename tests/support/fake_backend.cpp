@@ -218,7 +218,8 @@ class FakeWorker : public device::Worker {
   std::unique_ptr<device::Program> build(const Model& model, const device::BuildOptions& options) override {
     if (backend_.script.before) backend_.script.before("build", device_);
     ++backend_.searches;
-    peak_ = options.batch * 1000 + 8 * model.parameter_count();
+    held_ = options.batch * 1000 + 8 * model.parameter_count();
+    peak_ = held_;
     return std::make_unique<FakeProgram>(backend_, streams_, model, options);
   }
 
@@ -270,14 +271,14 @@ class FakeWorker : public device::Worker {
   Buffer allocate(std::int64_t bytes) override { return {&bytes_, bytes}; }
   void release(Buffer) override {}
   std::int64_t peak_bytes() const override { return peak_; }
-  void reset_peak() override { peak_ = 0; }
+  void reset_peak() override { peak_ = held_; }
 
  private:
   FakeBackend& backend_;
   int device_;
   FakeStreams streams_;
   std::byte bytes_{};
-  std::int64_t peak_ = 0;
+  std::int64_t held_ = 0, peak_ = 0;  // as if a program were never released
 };
 
 std::unique_ptr<device::Worker> FakeBackend::make_worker(int device) {
