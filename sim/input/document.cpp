@@ -261,6 +261,8 @@ std::string read_file_limited(const std::filesystem::path& path, std::size_t lim
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(name.c_str(), "rb"), &std::fclose);
   if (!stream) throw Error({{{name}, "cannot be opened for reading"}});
   std::string text;
+  if (const std::uintmax_t size = std::filesystem::file_size(path, code); !code && size <= limit)
+    text.reserve(size);
   char block[1 << 16];
   while (const std::size_t got = std::fread(block, 1, sizeof block, stream.get())) {
     if (text.size() + got > limit) throw Error({{{name}, fmt::format("is larger than {} bytes", limit)}});

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
+#include <type_traits>
 
 namespace foretrain {
 namespace {
@@ -256,12 +258,15 @@ class JsonParser {
     if (count == 0) return nullptr;
     if (count > left_) {
       const std::size_t size = std::max(block_nodes, count);
-      tree_.blocks_.push_back(std::make_unique<JsonNode[]>(size));
-      free_ = tree_.blocks_.back().get();
+      // Not initialised: nodes are copied into it.
+      tree_.blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size * sizeof(JsonNode)));
+      free_ = reinterpret_cast<JsonNode*>(tree_.blocks_.back().get());
       left_ = size;
     }
     JsonNode* begin = free_;
-    std::copy(stack_.begin() + static_cast<std::ptrdiff_t>(base), stack_.end(), begin);
+    static_assert(std::is_trivially_destructible_v<JsonNode> &&
+                  alignof(JsonNode) <= alignof(std::max_align_t));
+    std::uninitialized_copy(stack_.begin() + static_cast<std::ptrdiff_t>(base), stack_.end(), begin);
     free_ += count;
     left_ -= count;
     stack_.resize(base);

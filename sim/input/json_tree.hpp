@@ -3,6 +3,7 @@
 // a limit and trailing text are errors with line and column.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -68,8 +69,8 @@ class JsonTree {
  private:
   friend class JsonParser;
   std::unique_ptr<JsonNode> root_ = std::make_unique<JsonNode>();
-  std::vector<std::unique_ptr<JsonNode[]>> blocks_;
-  std::deque<std::string> unescaped_;  // strings that are not the text's own bytes
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;  // of nodes
+  std::deque<std::string> unescaped_;                 // strings that are not the text's own bytes
 };
 
 }  // namespace foretrain

@@ -76,9 +76,9 @@ TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(
 TEST_CASE("rows of a table are run with given profiles, without calibration" * doctest::skip(!has_python())) {
   const TemporaryFolder folder;
   const Finished done =
-      campaign({source + "/validation/earlier/live-gpu-1/rows.txt", "--slice", "net-10", "--out", folder.path("out"),
-                "--profile", "h100", "--profile", "two-nodes-tcp-10-gbit", "--soak", "5", "--program",
-                "foretrain", "--dry-run"});
+      campaign({source + "/validation/earlier/live-gpu-1/rows.txt", "--slice", "net-10", "--out",
+                folder.path("out"), "--profile", "h100", "--profile", "two-nodes-tcp-10-gbit", "--soak", "5",
+                "--program", "foretrain", "--dry-run"});
   REQUIRE_MESSAGE(done.status == 0, done.err);
   CHECK_FALSE(contains(done.out, "calibrate"));
   CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain run "));
