@@ -201,6 +201,15 @@ class BasicArchiveReader {
     }
   }
 
+  // An element of a list that is a member of the root, by itself; findings name its place as ever.
+  template <typename T>
+  static void read_element(const Json& element, const char* list, std::size_t index, T& value,
+                           const std::string& file, Diagnostics& diagnostics) {
+    const BasicArchiveReader root(element, file, diagnostics);
+    const BasicArchiveReader whole(element, file, diagnostics, &root, list, 0);
+    BasicArchiveReader(element, file, diagnostics, &whole, nullptr, index).read(value);
+  }
+
   void report(const std::string& what) const {
     const std::string place = pointer();
     diagnostics_.error({file_}, fmt::format("{}: {}", place.empty() ? "/" : place, what));

@@ -47,7 +47,8 @@ void append_utf8(std::string& out, unsigned code) {
 
 class JsonParser {
  public:
-  JsonParser(std::string_view text, JsonTree& tree) : text_(text), tree_(tree) {}
+  JsonParser(std::string_view text, JsonTree& tree, const JsonTree::Consumer& consumer)
+      : text_(text), tree_(tree), consumer_(consumer) {}
 
   void parse() {
     *tree_.root_ = value(0);
@@ -209,6 +210,7 @@ class JsonParser {
     if (depth >= deepest) fail(fmt::format("nested deeper than {} levels", deepest));
     const bool is_object = closing == '}';
     const std::size_t base = stack_.size();
+    std::size_t index = 0;
     ++at_;
     skip_space();
     if (peek() == closing) {
@@ -217,9 +219,19 @@ class JsonParser {
       while (true) {
         std::string_view key;
         if (is_object) key = member_key(base);
+        if (depth == 0) member_ = key;
+        const JsonNode* const free_before = free_;
+        const std::size_t left_before = left_, blocks_before = tree_.blocks_.size();
         JsonNode child = value(depth + 1);
         child.key_ = key;
-        stack_.push_back(child);
+        if (depth == 1 && !is_object && consumer_ && consumer_(member_, index++, child)) {
+          if (tree_.blocks_.size() == blocks_before) {
+            free_ += free_before - free_;
+            left_ = left_before;
+          }
+        } else {
+          stack_.push_back(child);
+        }
         skip_space();
         if (peek() == closing) break;
         if (peek() != ',')
@@ -275,6 +287,8 @@ class JsonParser {
 
   std::string_view text_;
   JsonTree& tree_;
+  const JsonTree::Consumer& consumer_;
+  std::string_view member_;  // of the root object, that is being read
   std::size_t at_ = 0;
   std::vector<JsonNode> stack_;
   JsonNode* free_ = nullptr;
@@ -309,10 +323,10 @@ const JsonNode* JsonNode::find(std::string_view key) const {
 }
 
 std::optional<JsonTree> JsonTree::parse(std::string_view text, const std::string& file,
-                                        Diagnostics& diagnostics) {
+                                        Diagnostics& diagnostics, const Consumer& consumer) {
   JsonTree tree;
   try {
-    JsonParser(text, tree).parse();
+    JsonParser(text, tree, consumer).parse();
   } catch (const Broken& broken) {
     SourceLocation where{file, 1, 1};
     for (std::size_t i = 0; i < broken.byte && i < text.size(); ++i) {

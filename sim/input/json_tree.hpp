@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,9 +61,14 @@ class JsonNode {
 
 class JsonTree {
  public:
+  // Called for each element of a list that is a member of the root object, in order. Where it answers true,
+  // it has taken what it needs: the element is not kept, the list ends up shorter, and its memory serves the
+  // next one.
+  using Consumer = std::function<bool(std::string_view member, std::size_t index, const JsonNode& element)>;
+
   // None, and a finding, where the text is no JSON. The text must outlive the tree.
   static std::optional<JsonTree> parse(std::string_view text, const std::string& file,
-                                       Diagnostics& diagnostics);
+                                       Diagnostics& diagnostics, const Consumer& consumer = {});
 
   const JsonNode& root() const { return *root_; }
 

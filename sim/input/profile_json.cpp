@@ -190,7 +190,19 @@ std::string profile_to_json(const Profile& profile) {
 
 std::optional<Profile> parse_profile(std::string_view json, const std::string& file,
                                      Diagnostics& diagnostics) {
-  const auto tree = JsonTree::parse(json, file, diagnostics);
+  // Operators are nearly all of a profile: each is taken as it is read, so that the tree stays small.
+  constexpr std::size_t fewest_bytes =
+      400;  // of an operator in a file: room for all, of which no more is used
+  std::vector<OperatorEntry> operators;
+  operators.reserve(json.size() / fewest_bytes);
+  Diagnostics inner;
+  const auto take = [&](std::string_view member, std::size_t index, const JsonNode& element) {
+    if (member != "operators") return false;
+    BasicArchiveReader<JsonNode>::read_element(element, "operators", index, operators.emplace_back(), file,
+                                               inner);
+    return true;
+  };
+  const auto tree = JsonTree::parse(json, file, diagnostics, take);
   if (!tree) return std::nullopt;
   const JsonNode* schema = tree->root().find("schema");
   if (schema == nullptr || schema->text() != Profile::schema) {
@@ -202,8 +214,8 @@ std::optional<Profile> parse_profile(std::string_view json, const std::string& f
     return std::nullopt;
   }
   Profile profile;
-  Diagnostics inner;
   BasicArchiveReader<JsonNode>(tree->root(), file, inner).read(profile);
+  profile.operators = std::move(operators);
   diagnostics.merge(inner);
   if (!inner.ok()) return std::nullopt;
   return profile;

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "sim/input/document.hpp"
+#include "sim/input/json_tree.hpp"
 
 namespace foretrain {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+
+constexpr std::size_t largest = std::size_t{64} << 20;  // bytes of a file
 
 std::vector<fs::path> json_files_below(const fs::path& folder) {
   std::vector<fs::path> files;
@@ -30,18 +33,6 @@ bool is_another_of_ours(const fs::path& file) {
          head.find("\"foretrain/validation/1\"") == std::string::npos;
 }
 
-// The members beside rows, which are many and not needed here.
-json read_head(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return json::parse(
-      stream,
-      [](int depth, json::parse_event_t event, json& parsed) {
-        return depth != 1 || event != json::parse_event_t::key ||
-               (parsed != "rows" && parsed != "groups" && parsed != "by_distance");
-      },
-      false);
-}
-
 }  // namespace
 
 std::optional<ValidationSummary> read_validation_summary(const std::vector<fs::path>& folders,
@@ -51,22 +42,30 @@ std::optional<ValidationSummary> read_validation_summary(const std::vector<fs::p
     double error_sum = 0;
     for (const fs::path& file : json_files_below(folder)) {
       if (is_another_of_ours(file)) continue;
-      const json head = read_head(file);
-      if (head.is_discarded()) {
+      const std::string text = read_file_limited(file, largest);
+      Diagnostics diagnostics;
+      // Rows are many and not needed here.
+      const auto tree = JsonTree::parse(text, file.string(), diagnostics,
+                                        [](std::string_view, std::size_t, const JsonNode&) { return true; });
+      if (!tree) {
         unreadable.push_back(file.string());
         continue;
       }
-      if (!head.is_object() || head.value("schema", json()) != "foretrain/validation/1") continue;
-      const json summary = head.value("summary", json::object());
-      const json rows = summary.value("rows", json()), mean = summary.value("mean_abs_error", json()),
-                 worst = summary.value("max_abs_error", json());
-      if (!rows.is_number() || !mean.is_number() || !worst.is_number()) {
+      const JsonNode* schema = tree->root().find("schema");
+      if (schema == nullptr || schema->text() != "foretrain/validation/1") continue;
+      const JsonNode* summary = tree->root().find("summary");
+      const auto number = [&](const char* name) {
+        const JsonNode* found = summary == nullptr ? nullptr : summary->find(name);
+        return found == nullptr || !found->is_number() ? -1 : found->number();
+      };
+      const double rows = number("rows"), mean = number("mean_abs_error"), worst = number("max_abs_error");
+      if (rows < 0 || mean < 0 || worst < 0) {
         unreadable.push_back(file.string());
         continue;
       }
-      all.rows += rows.get<std::int64_t>();
-      error_sum += rows.get<double>() * mean.get<double>();
-      all.max_abs_error = std::max(all.max_abs_error, worst.get<double>());
+      all.rows += static_cast<std::int64_t>(rows);
+      error_sum += rows * mean;
+      all.max_abs_error = std::max(all.max_abs_error, worst);
     }
     if (all.rows == 0) continue;
     all.mean_abs_error = error_sum / static_cast<double>(all.rows);

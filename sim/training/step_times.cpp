@@ -67,18 +67,20 @@ struct Curves {
 
 Curves curves_of(const Model& model, const Profile& profile, Precision precision) {
   Curves out;
+  out.context_known =
+      std::any_of(profile.operators.begin(), profile.operators.end(), [&](const OperatorEntry& entry) {
+        return entry.precision == precision && entry.context == model.name;
+      });
   for (const OperatorEntry& entry : profile.operators) {
     if (entry.precision != precision) continue;
     const bool here = entry.context == model.name;
-    if (here) {
-      out.context_known = true;
-      out.batches.insert(entry.batch);
-    }
+    if (out.context_known && !here) continue;  // other models' count only where this one was not timed
+    if (here) out.batches.insert(entry.batch);
     for (int pass = 0; pass < pass_count; ++pass) {
       const PassTiming& timing = entry.passes[pass];
       if (timing.launches <= 0 && timing.device.median <= 0) continue;
       if (here) add(out.in_context[{entry.layer + "\n" + entry.key, pass}], entry.batch, timing);
-      add(out.by_operator[{entry.key, pass}], entry.batch, timing);
+      if (!out.context_known) add(out.by_operator[{entry.key, pass}], entry.batch, timing);
     }
   }
   return out;
