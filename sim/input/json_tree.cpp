@@ -47,8 +47,9 @@ void append_utf8(std::string& out, unsigned code) {
 
 class JsonParser {
  public:
-  JsonParser(std::string_view text, JsonTree& tree, const JsonTree::Consumer& consumer)
-      : text_(text), tree_(tree), consumer_(consumer) {}
+  JsonParser(std::string_view text, JsonTree& tree, const JsonTree::Consumer& consumer,
+             const JsonTree::Skipper& skipper)
+      : text_(text), tree_(tree), consumer_(consumer), skipper_(skipper) {}
 
   void parse() {
     *tree_.root_ = value(0);
@@ -220,17 +221,21 @@ class JsonParser {
         std::string_view key;
         if (is_object) key = member_key(base);
         if (depth == 0) member_ = key;
-        const JsonNode* const free_before = free_;
-        const std::size_t left_before = left_, blocks_before = tree_.blocks_.size();
-        JsonNode child = value(depth + 1);
-        child.key_ = key;
-        if (depth == 1 && !is_object && consumer_ && consumer_(member_, index++, child)) {
-          if (tree_.blocks_.size() == blocks_before) {
-            free_ += free_before - free_;
-            left_ = left_before;
-          }
+        if (depth == 1 && !is_object && skip_element()) {
+          ++index;
         } else {
-          stack_.push_back(child);
+          const JsonNode* const free_before = free_;
+          const std::size_t left_before = left_, blocks_before = tree_.blocks_.size();
+          JsonNode child = value(depth + 1);
+          child.key_ = key;
+          if (depth == 1 && !is_object && consumer_ && consumer_(member_, index++, child)) {
+            if (tree_.blocks_.size() == blocks_before) {
+              free_ += free_before - free_;
+              left_ = left_before;
+            }
+          } else {
+            stack_.push_back(child);
+          }
         }
         skip_space();
         if (peek() == closing) break;
@@ -246,6 +251,14 @@ class JsonParser {
     node.size_ = static_cast<std::uint32_t>(stack_.size() - base);
     node.children_ = store(base);
     return node;
+  }
+
+  bool skip_element() {
+    if (!skipper_) return false;
+    skip_space();
+    const std::size_t bytes = skipper_(member_, text_.substr(at_));
+    at_ += bytes;
+    return bytes > 0;
   }
 
   std::string_view member_key(std::size_t base) {
@@ -288,6 +301,7 @@ class JsonParser {
   std::string_view text_;
   JsonTree& tree_;
   const JsonTree::Consumer& consumer_;
+  const JsonTree::Skipper& skipper_;
   std::string_view member_;  // of the root object, that is being read
   std::size_t at_ = 0;
   std::vector<JsonNode> stack_;
@@ -323,10 +337,11 @@ const JsonNode* JsonNode::find(std::string_view key) const {
 }
 
 std::optional<JsonTree> JsonTree::parse(std::string_view text, const std::string& file,
-                                        Diagnostics& diagnostics, const Consumer& consumer) {
+                                        Diagnostics& diagnostics, const Consumer& consumer,
+                                        const Skipper& skipper) {
   JsonTree tree;
   try {
-    JsonParser(text, tree, consumer).parse();
+    JsonParser(text, tree, consumer, skipper).parse();
   } catch (const Broken& broken) {
     SourceLocation where{file, 1, 1};
     for (std::size_t i = 0; i < broken.byte && i < text.size(); ++i) {

@@ -66,9 +66,14 @@ class JsonTree {
   // next one.
   using Consumer = std::function<bool(std::string_view member, std::size_t index, const JsonNode& element)>;
 
+  // Called before an element of such a list is read, with the text from its first character on: how many
+  // bytes of it the element takes where it is not wanted, which are then passed over unread; 0 to read it.
+  using Skipper = std::function<std::size_t(std::string_view member, std::string_view rest)>;
+
   // None, and a finding, where the text is no JSON. The text must outlive the tree.
   static std::optional<JsonTree> parse(std::string_view text, const std::string& file,
-                                       Diagnostics& diagnostics, const Consumer& consumer = {});
+                                       Diagnostics& diagnostics, const Consumer& consumer = {},
+                                       const Skipper& skipper = {});
 
   const JsonNode& root() const { return *root_; }
 

@@ -8,7 +8,6 @@
 #include "sim/base/error.hpp"
 #include "sim/input/fields.hpp"
 #include "sim/input/profile_join.hpp"
-#include "sim/input/profile_json.hpp"
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
 
@@ -95,9 +94,36 @@ ProfileChoice read_step_file(const Value& entry, const Catalog& catalog, Diagnos
   return choice;
 }
 
+// Joined; null, and findings, where one of them cannot be read or `all` are not there.
+std::shared_ptr<const Profile> read_profiles(const std::vector<std::filesystem::path>& files,
+                                             const Value& entry, bool all,
+                                             const std::optional<OperatorUse>& use,
+                                             Diagnostics& diagnostics) {
+  std::vector<std::shared_ptr<const Profile>> profiles;
+  for (const std::filesystem::path& file : files) {
+    if (std::optional<Profile> profile = read_profile(file, diagnostics, use))
+      profiles.push_back(std::make_shared<const Profile>(std::move(*profile)));
+  }
+  if (!all || profiles.size() != files.size()) return nullptr;
+  if (profiles.size() == 1) return profiles.front();
+  try {
+    return std::make_shared<const Profile>(join_profiles(profiles));
+  } catch (const Error& error) {
+    diagnostics.error(entry.where(), error.what());
+    return nullptr;
+  }
+}
+
+bool has_operators(const Profile& profile, const OperatorUse& use) {
+  return std::any_of(profile.operators.begin(), profile.operators.end(), [&](const OperatorEntry& entry) {
+    return entry.context == use.model && entry.precision == use.precision;
+  });
+}
+
 }  // namespace
 
-ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics) {
+ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics,
+                                 const std::optional<OperatorUse>& use) {
   ProfileChoice choice;
   if (entry.is_map()) {
     choice.step_times = read_step_times(entry, diagnostics);
@@ -110,35 +136,21 @@ ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Dia
   for (const Value& item : entry.items) parts.push_back(&item);
   if (entry.is_sequence() && entry.items.empty())
     diagnostics.error(entry.where(), "profile: the list is empty");
-  std::vector<std::shared_ptr<const Profile>> profiles;
-  bool all = !parts.empty();
+  std::vector<std::filesystem::path> files;
   for (const Value* part : parts) {
     if (!part->is_scalar() || is_yaml(part->text)) {
       diagnostics.error(part->where(),
                         "profile: a list holds names and files of measured profiles; a step-time "
                         "profile stands alone");
-      all = false;
-      continue;
+    } else if (auto path = catalog.resolve(DataKind::profile, part->text, part->where(), diagnostics)) {
+      choice.names.push_back(data_name(*path));
+      files.push_back(std::move(*path));
     }
-    const auto path = catalog.resolve(DataKind::profile, part->text, part->where(), diagnostics);
-    std::optional<Profile> profile = path ? read_profile(*path, diagnostics) : std::nullopt;
-    if (!profile) {
-      all = false;
-      continue;
-    }
-    choice.names.push_back(data_name(*path));
-    profiles.push_back(std::make_shared<const Profile>(std::move(*profile)));
   }
-  if (!all) return choice;
-  if (profiles.size() == 1) {
-    choice.profile = profiles.front();
-    return choice;
-  }
-  try {
-    choice.profile = std::make_shared<const Profile>(join_profiles(profiles));
-  } catch (const Error& error) {
-    diagnostics.error(entry.where(), error.what());
-  }
+  const bool all = !parts.empty() && files.size() == parts.size();
+  choice.profile = read_profiles(files, entry, all, use, diagnostics);
+  if (choice.profile && use && !has_operators(*choice.profile, *use))
+    choice.profile = read_profiles(files, entry, all, {}, diagnostics);
   return choice;
 }
 

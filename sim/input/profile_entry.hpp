@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/input/catalog.hpp"
 #include "sim/input/diagnostics.hpp"
 #include "sim/input/document.hpp"
+#include "sim/input/profile_json.hpp"
 #include "sim/training/profile.hpp"
 
 namespace foretrain {
@@ -20,7 +22,8 @@ struct ProfileChoice {
 };
 
 // A name or a file (JSON: a profile; YAML: a step-time profile), a list of names and files, or a map with
-// `steps`.
-ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics);
+// `steps`. Without a use, or where nothing was timed for it, all operators are there.
+ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics,
+                                 const std::optional<OperatorUse>& use = {});
 
 }  // namespace foretrain

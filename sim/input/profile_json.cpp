@@ -1,5 +1,7 @@
 #include "sim/input/profile_json.hpp"
 
+#include <algorithm>
+
 #include "sim/input/gunzip.hpp"
 #include "sim/input/json_archive.hpp"
 #include "sim/input/json_object.hpp"
@@ -188,8 +190,37 @@ std::string profile_to_json(const Profile& profile) {
   return json_by_lines(ArchiveWriter::make(copy));
 }
 
-std::optional<Profile> parse_profile(std::string_view json, const std::string& file,
-                                     Diagnostics& diagnostics) {
+namespace {
+
+// The text of a member that stands once in an object, with a text as its value.
+std::optional<std::string_view> member_text(std::string_view object, std::string_view key_and_quote) {
+  const std::size_t place = object.find(key_and_quote);
+  if (place == std::string_view::npos || object.find(key_and_quote, place + 1) != std::string_view::npos)
+    return std::nullopt;
+  const std::string_view value = object.substr(place + key_and_quote.size());
+  return value.substr(0, value.find('"'));
+}
+
+// The bytes of an operator that is of another use; 0 where it is of this one or where that cannot be told
+// without reading it.
+std::size_t size_of_other(std::string_view rest, const OperatorUse& use) {
+  const std::size_t end = rest.find('}');
+  if (end == std::string_view::npos || rest[0] != '{') return 0;
+  const std::string_view element = rest.substr(0, end + 1);
+  const auto context = member_text(element, "\"context\":\""),
+             precision = member_text(element, "\"precision\":\"");
+  if (!context || !precision || (*context == use.model && *precision == name_of(use.precision))) return 0;
+  // Without objects and escapes within, the brace is its end unless it stands in quotes.
+  const bool is_flat = element.find('{', 1) == std::string_view::npos &&
+                       element.find('\\') == std::string_view::npos &&
+                       std::count(element.begin(), element.end(), '"') % 2 == 0;
+  return is_flat ? element.size() : 0;
+}
+
+}  // namespace
+
+std::optional<Profile> parse_profile(std::string_view json, const std::string& file, Diagnostics& diagnostics,
+                                     const std::optional<OperatorUse>& use) {
   // Operators are nearly all of a profile: each is taken as it is read, so that the tree stays small.
   constexpr std::size_t fewest_bytes =
       400;  // of an operator in a file: room for all, of which no more is used
@@ -202,7 +233,13 @@ std::optional<Profile> parse_profile(std::string_view json, const std::string& f
                                                inner);
     return true;
   };
-  const auto tree = JsonTree::parse(json, file, diagnostics, take);
+  JsonTree::Skipper skip;
+  if (use) {
+    skip = [&](std::string_view member, std::string_view rest) {
+      return member == "operators" && !rest.empty() ? size_of_other(rest, *use) : 0;
+    };
+  }
+  const auto tree = JsonTree::parse(json, file, diagnostics, take, skip);
   if (!tree) return std::nullopt;
   const JsonNode* schema = tree->root().find("schema");
   if (schema == nullptr || schema->text() != Profile::schema) {
@@ -221,9 +258,10 @@ std::optional<Profile> parse_profile(std::string_view json, const std::string& f
   return profile;
 }
 
-std::optional<Profile> read_profile(const std::filesystem::path& path, Diagnostics& diagnostics) {
+std::optional<Profile> read_profile(const std::filesystem::path& path, Diagnostics& diagnostics,
+                                    const std::optional<OperatorUse>& use) {
   try {
-    return parse_profile(read_possibly_compressed(path), path.string(), diagnostics);
+    return parse_profile(read_possibly_compressed(path), path.string(), diagnostics, use);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input) throw;
     diagnostics.add(error);

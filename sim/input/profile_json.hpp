@@ -17,13 +17,21 @@ namespace foretrain {
 // One entry a line. Throws Error(failure) where a number is not finite.
 std::string profile_to_json(const Profile& profile);
 
+// What a profile is read for: operators timed in a model and a precision.
+struct OperatorUse {
+  std::string model;
+  Precision precision = Precision::fp32;
+};
+
 // Strict: unknown, missing and mistyped members, another schema, impossible values (negative times, a batch
 // of zero) are findings with the JSON pointer. None where there was an error.
-std::optional<Profile> parse_profile(std::string_view json, const std::string& file,
-                                     Diagnostics& diagnostics);
+// With a use only its operators are read: the others, most of a profile of many models, are passed over.
+std::optional<Profile> parse_profile(std::string_view json, const std::string& file, Diagnostics& diagnostics,
+                                     const std::optional<OperatorUse>& use = {});
 
 // Compressed or not; a file that cannot be read, is truncated or damaged is a finding as well.
-std::optional<Profile> read_profile(const std::filesystem::path& path, Diagnostics& diagnostics);
+std::optional<Profile> read_profile(const std::filesystem::path& path, Diagnostics& diagnostics,
+                                    const std::optional<OperatorUse>& use = {});
 
 // Compressed where the name ends in .gz; written aside and renamed.
 void write_profile(const Profile& profile, const std::filesystem::path& path);

@@ -71,6 +71,8 @@ class Reader {
   Scenario read() {
     check_map(root_, scenario_schema(), diagnostics_);
     read_model();
+    scenario_.precision = word_of(fields_.text("precision"),
+                                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
     read_profile();
     read_cluster();
     read_strategy();
@@ -80,8 +82,6 @@ class Reader {
     read_surroundings();
     read_sequence();
     read_execution();
-    scenario_.precision = word_of(fields_.text("precision"),
-                                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
     check_parts();
     add_inputs();
     return std::move(scenario_);
@@ -105,7 +105,9 @@ class Reader {
   void read_profile() {
     const Value* entry = fields_.find("profile");
     if (entry == nullptr || entry->is_null()) return;
-    ProfileChoice choice = read_profile_entry(*entry, catalog_, diagnostics_);
+    std::optional<OperatorUse> use;
+    if (scenario_.model) use = {scenario_.model->name, scenario_.precision};
+    ProfileChoice choice = read_profile_entry(*entry, catalog_, diagnostics_, use);
     scenario_.profile = std::move(choice.profile);
     scenario_.step_times = std::move(choice.step_times);
     scenario_.profile_names = std::move(choice.names);

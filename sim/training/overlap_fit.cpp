@@ -11,7 +11,7 @@ namespace {
 double simulated(const StepSimulation& simulation, double scale) {
   StepFactors factors = simulation.at_quantile(0.5);
   factors.compute_interference = scale;
-  return simulation.run(factors).seconds;
+  return simulation.seconds(factors);
 }
 
 // The step grows with the scale: bisection, to a thousandth of a per cent of the step.

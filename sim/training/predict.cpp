@@ -18,15 +18,15 @@ namespace {
 // Single steps: the step is a monotone function of the slowest rank's draw, so that quantiles map to
 // quantiles.
 void spread_of_steps(const StepSimulation& simulation, StepPrediction& step) {
-  step.p05 = simulation.run(simulation.at_quantile(0.05)).seconds;
-  step.p95 = simulation.run(simulation.at_quantile(0.95)).seconds;
+  step.p05 = simulation.seconds(simulation.at_quantile(0.05));
+  step.p95 = simulation.seconds(simulation.at_quantile(0.95));
   if (step.p05 == step.p95) {
     step.mean = step.p50;
     return;
   }
   constexpr std::array quantiles{0.1, 0.3, 0.5, 0.7, 0.9};
   double sum = 0;
-  for (double quantile : quantiles) sum += simulation.run(simulation.at_quantile(quantile)).seconds;
+  for (double quantile : quantiles) sum += simulation.seconds(simulation.at_quantile(quantile));
   step.mean = sum / static_cast<double>(quantiles.size());
 }
 
@@ -47,8 +47,8 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
     StepFactors more = median, less = median;
     more.*factor *= 1 + doubt;
     less.*factor *= std::max(0.0, 1 - doubt);
-    above += std::pow(std::max(0.0, simulation.run(more).seconds - step.p50), 2);
-    below += std::pow(std::max(0.0, step.p50 - simulation.run(less).seconds), 2);
+    above += std::pow(std::max(0.0, simulation.seconds(more) - step.p50), 2);
+    below += std::pow(std::max(0.0, step.p50 - simulation.seconds(less)), 2);
   };
   add(times.device_uncertainty, &StepFactors::device);
   add(times.host_uncertainty, &StepFactors::host);

@@ -78,7 +78,7 @@ Scenario with_first_node(const Scenario& scenario) {
 
 double median_step(const Scenario& scenario) {
   const StepSimulation simulation(scenario);
-  return simulation.run(simulation.at_quantile(0.5)).seconds;
+  return simulation.seconds(simulation.at_quantile(0.5));
 }
 
 std::vector<Remedy> remedies_of(const Scenario& scenario, double step, std::size_t most) {

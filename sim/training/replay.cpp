@@ -145,7 +145,7 @@ class Replay {
     return ranks_[c].done[static_cast<std::size_t>(index) % ranks_[c].done.size()];
   }
   bool recorded(std::size_t c, int step) const {
-    return step >= input_.steps - 2 &&
+    return input_.keeps_slices && step >= input_.steps - 2 &&
            (input_.recorded_class < 0 || input_.recorded_class == static_cast<int>(c));
   }
 

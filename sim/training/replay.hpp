@@ -40,6 +40,7 @@ struct ReplayInput {
   int queue_depth = 1024;  // launches that may be outstanding before the host blocks
   // Classes whose slices are kept: all, or one (with many classes all of them are gigabytes).
   int recorded_class = -1;
+  bool keeps_slices = true;
   int steps = 4;  // replayed one after the other without a pause; the last one is reported
 };
 

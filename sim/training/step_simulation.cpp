@@ -188,6 +188,16 @@ ReplayInput StepSimulation::classes(bool plain) const {
 }
 
 StepOutcome StepSimulation::run(const StepFactors& factors) const {
+  StepOutcome out = outcome(factors, true);
+  out.use = step_use(out.input, out.replay, out.replay.slowest);
+  return out;
+}
+
+double StepSimulation::seconds(const StepFactors& factors) const {
+  return outcome(factors, false).seconds;
+}
+
+StepOutcome StepSimulation::outcome(const StepFactors& factors, bool keeps_slices) const {
   StepOutcome out;
   out.input = classes(factors.plain);
   ReplayInput& input = out.input;
@@ -222,7 +232,8 @@ StepOutcome StepSimulation::run(const StepFactors& factors) const {
     return timing;
   };
   // With many classes only the slices of the slowest are kept: most likely that of the highest factor.
-  if (input.classes.size() > most_recorded_classes) {
+  input.keeps_slices = keeps_slices;
+  if (keeps_slices && input.classes.size() > most_recorded_classes) {
     const auto slowest_class = std::max_element(
         input.classes.begin(), input.classes.end(),
         [](const RankClass& a, const RankClass& b) { return a.compute_factor < b.compute_factor; });
@@ -237,7 +248,6 @@ StepOutcome StepSimulation::run(const StepFactors& factors) const {
     if (out.replay.steady || input.steps * 2 > most_steps) break;
   }
   out.seconds = out.replay.classes[static_cast<std::size_t>(out.replay.slowest)].duration().in_seconds();
-  out.use = step_use(input, out.replay, out.replay.slowest);
   return out;
 }
 

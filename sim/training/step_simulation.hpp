@@ -47,6 +47,8 @@ class StepSimulation {
   explicit StepSimulation(const Scenario& scenario);
 
   StepOutcome run(const StepFactors& factors = {}) const;
+  // The step alone, without what it was spent on.
+  double seconds(const StepFactors& factors) const;
   // Of the outcome's last step, with waiting and running as two slices; times start at zero.
   void fill(Timeline& timeline, const StepOutcome& outcome) const;
 
@@ -62,6 +64,7 @@ class StepSimulation {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  StepOutcome outcome(const StepFactors& factors, bool keeps_slices) const;
   const CollectiveUse& use_of(const Operation& operation) const;
   ReplayInput classes(bool plain) const;
 

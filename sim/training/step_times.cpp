@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <unordered_map>
 
 #include "sim/base/error.hpp"
 #include "sim/training/batch_curve.hpp"
@@ -57,10 +59,10 @@ StepItem item_from(const Curve& curve, std::int64_t batch, Sum& sum, bool& extra
   return item;
 }
 
-using CurveKey = std::pair<std::string, int>;  // layer name or operator key, pass
+using CurvesOfPasses = std::array<Curve, pass_count>;  // empty where a pass was not timed
 
 struct Curves {
-  std::map<CurveKey, Curve> in_context, by_operator;
+  std::unordered_map<std::string, CurvesOfPasses> in_context, by_operator;  // by layer and key, by key
   std::set<std::int64_t> batches;
   bool context_known = false;
 };
@@ -76,14 +78,23 @@ Curves curves_of(const Model& model, const Profile& profile, Precision precision
     const bool here = entry.context == model.name;
     if (out.context_known && !here) continue;  // other models' count only where this one was not timed
     if (here) out.batches.insert(entry.batch);
-    for (int pass = 0; pass < pass_count; ++pass) {
+    CurvesOfPasses& curves =
+        here ? out.in_context[entry.layer + "\n" + entry.key] : out.by_operator[entry.key];
+    for (std::size_t pass = 0; pass < pass_count; ++pass) {
       const PassTiming& timing = entry.passes[pass];
       if (timing.launches <= 0 && timing.device.median <= 0) continue;
-      if (here) add(out.in_context[{entry.layer + "\n" + entry.key, pass}], entry.batch, timing);
-      if (!out.context_known) add(out.by_operator[{entry.key, pass}], entry.batch, timing);
+      add(curves[pass], entry.batch, timing);
     }
   }
   return out;
+}
+
+const Curve* curve_of(const std::unordered_map<std::string, CurvesOfPasses>& curves, const std::string& key,
+                      Pass pass) {
+  const auto found = curves.find(key);
+  if (found == curves.end()) return nullptr;
+  const Curve& curve = found->second[static_cast<std::size_t>(pass)];
+  return curve.device.empty() ? nullptr : &curve;
 }
 
 std::string what_profile_has(const Profile& profile) {
@@ -183,16 +194,12 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
       into.push_back(measured_item(layer, pass, batch));
     } else {
       const std::string key = operator_key(model, layer);
-      const auto here = curves.in_context.find({layer.name + "\n" + key, static_cast<int>(pass)});
-      const auto other = curves.by_operator.find({key, static_cast<int>(pass)});
-      if (here != curves.in_context.end()) {
-        into.push_back(item_from(here->second, batch, sum, extrapolated, out.origin));
-      } else if (!curves.context_known && other != curves.by_operator.end()) {
-        into.push_back(item_from(other->second, batch, sum, extrapolated, out.origin));
-        elsewhere.push_back(layer.name);
-      } else {
-        return false;
-      }
+      const Curve* const curve = curves.context_known
+                                     ? curve_of(curves.in_context, layer.name + "\n" + key, pass)
+                                     : curve_of(curves.by_operator, key, pass);
+      if (curve == nullptr) return false;
+      into.push_back(item_from(*curve, batch, sum, extrapolated, out.origin));
+      if (!curves.context_known) elsewhere.push_back(layer.name);
     }
     into.back().name = layer.name;
     into.back().phase = phase;
@@ -228,7 +235,7 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   add_optimizer(out, model, profile, precision, optimizer);
 
   for (const OperatorEntry& entry : profile.operators) {
-    if (entry.context == model.name)
+    if (entry.context == model.name && entry.precision == precision)
       out.workspace_bytes = std::max(out.workspace_bytes, entry.workspace_bytes);
   }
   const double interpolation = sum.device > 0 ? sum.linear_doubt / sum.device : 0;

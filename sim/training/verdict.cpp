@@ -44,7 +44,7 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
   auto gain_of = [&](auto change) {
     StepFactors changed = factors;
     change(changed);
-    return std::max(0.0, 1 - simulation.run(changed).seconds / outcome.seconds);
+    return std::max(0.0, 1 - simulation.seconds(changed) / outcome.seconds);
   };
   const double network = simulation.collectives().empty() ? 0 : gain_of([](StepFactors& f) {
     f.communication = 0;

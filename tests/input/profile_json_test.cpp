@@ -139,6 +139,47 @@ TEST_CASE("several findings are reported at once") {
   CHECK(contains(all, "/noise/0/sigma"));
 }
 
+TEST_CASE("read for one model, a profile has that model's operators and all else") {
+  Profile profile = example_profile();
+  REQUIRE(!profile.operators.empty());
+  const OperatorEntry here = profile.operators.front();
+  const OperatorUse use{here.context, here.precision};
+  OperatorEntry other = here, precise = here, braces = here, quotes = here, alone = here;
+  other.context = "other";
+  precise.precision = here.precision == Precision::tf32 ? Precision::bf16 : Precision::tf32;
+  braces.context = "other";
+  braces.key = "a key {with} braces, [brackets";
+  quotes.context = "other";
+  quotes.key = "\"context\":\"" + here.context + "\" escaped";
+  alone.context.clear();
+  profile.operators = {other, braces, here, precise, quotes, other, alone, braces, here, other};
+  const std::string json = profile_to_json(profile);
+  std::string spread;  // as a tool for people writes it
+  bool is_quoted = false;
+  for (const char c : json) {
+    is_quoted = is_quoted != (c == '"');
+    spread += c;
+    if (!is_quoted && (c == ',' || c == ':')) spread += "\n  ";
+  }
+  for (const std::string& text : {json, spread}) {
+    Diagnostics diagnostics;
+    const auto part = parse_profile(text, "p.json", diagnostics, use);
+    REQUIRE(part);
+    Profile expected = *part;
+    std::erase_if(expected.operators, [&](const OperatorEntry& e) {
+      return e.context != here.context || e.precision != here.precision;
+    });
+    CHECK(expected.operators.size() == 2);
+    expected.operators = profile.operators;
+    CHECK(profile_to_json(expected).size() >= json.size());
+  }
+  Diagnostics diagnostics;
+  const auto part = parse_profile(json, "p.json", diagnostics, use);
+  CHECK(part->operators.size() < profile.operators.size());
+  const auto none = parse_profile(json, "p.json", diagnostics, OperatorUse{"not timed", here.precision});
+  for (const OperatorEntry& entry : none->operators) CHECK(entry.context != here.context);
+}
+
 TEST_CASE("a truncated or damaged profile never crashes the reader") {
   const std::string json = profile_to_json(example_profile());
   for (std::size_t length = 0; length < json.size(); length += 7) {
