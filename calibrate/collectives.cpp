@@ -19,6 +19,9 @@ using device::Event;
 using device::StreamKind;
 
 constexpr double never = 1e30;
+// Long enough for the streams of a network to reach their rate: one call after a pause has the switches'
+// buffers to itself and is no bucket of many.
+constexpr double chain_between_nodes = 0.1, chain_within_node = 1.5e-3;
 
 // All of a rank's sizes share this state.
 struct Curve {
@@ -84,6 +87,13 @@ double time_isolated(Curve& c, std::int64_t bytes) {
   return c.group.least(seconds);
 }
 
+// Of these the times of a job's own messages matter: its buckets, and its weights to and from a server.
+bool carries_buckets(const CollectiveCurve& curve) {
+  const bool is_used = curve.kind == CollectiveKind::all_reduce || curve.kind == CollectiveKind::reduce ||
+                       curve.kind == CollectiveKind::broadcast;
+  return is_used && curve.element == ElementType::fp32 && curve.setting.algorithm == "auto";
+}
+
 CollectiveEntry measure_size(Curve& c, std::int64_t bytes) {
   CollectiveEntry entry;
   entry.kind = name_of(c.curve.kind);
@@ -99,7 +109,9 @@ CollectiveEntry measure_size(Curve& c, std::int64_t bytes) {
   // All decisions rest on values that every rank has.
   const double estimate = std::max(
       time_chain(c.session, c.group, c.communicator, c.events, c.buffer, c.curve, bytes, 1, true), 1e-7);
-  const int length = static_cast<int>(std::clamp(1.5e-3 / estimate, 1.0, 40.0));
+  const double wanted =
+      c.placement.nodes > 1 && carries_buckets(c.curve) ? chain_between_nodes : chain_within_node;
+  const int length = static_cast<int>(std::clamp(wanted / estimate, 1.0, 40.0));
   const StopRule rule{.relative_error = c.options.relative_error,
                       .least = 7,
                       .most = 60,
@@ -194,10 +206,10 @@ std::int64_t element_size(ElementType element) {
 std::vector<CollectiveCurve> collective_curves(bool forced) {
   using Kind = CollectiveKind;
   std::vector<CollectiveCurve> curves;
-  curves.push_back({Kind::all_reduce, ElementType::fp32, {}});
+  for (const Kind kind : {Kind::all_reduce, Kind::broadcast, Kind::reduce})
+    curves.push_back({kind, ElementType::fp32, {}});
   curves.push_back({Kind::all_reduce, ElementType::bf16, {}});
-  for (const Kind kind : {Kind::reduce_scatter, Kind::all_gather, Kind::broadcast, Kind::reduce,
-                          Kind::all_to_all, Kind::send_recv})
+  for (const Kind kind : {Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::send_recv})
     curves.push_back({kind, ElementType::fp32, {}});
   curves.push_back({Kind::reduce_scatter, ElementType::bf16, {}});
   curves.push_back({Kind::all_gather, ElementType::bf16, {}});
@@ -269,9 +281,7 @@ std::vector<CollectiveEntry> measure_curve(Session& session, RankGroup& group, C
   std::vector<std::int64_t> sizes =
       collective_sizes(options.least_bytes, options.most_bytes, placement.ranks);
   const std::size_t doubling = sizes.size();
-  if (curve.kind == CollectiveKind::all_reduce && curve.element == ElementType::fp32 &&
-      curve.setting.algorithm == "auto")
-    sizes.insert(sizes.end(), options.more_bytes.begin(), options.more_bytes.end());
+  if (carries_buckets(curve)) sizes.insert(sizes.end(), options.more_bytes.begin(), options.more_bytes.end());
   std::set<std::int64_t> measured;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     // The first rank that has run out of time, or whose user has had enough, ends it for all.
@@ -284,13 +294,16 @@ std::vector<CollectiveEntry> measure_curve(Session& session, RankGroup& group, C
     }
     // Between nodes the largest sizes would take all the time there is; two that lie on one line tell the
     // rest.
-    const bool long_call =
-        placement.nodes > 1 && !entries.empty() && 2 * entries.back().time.median > options.seconds / 100;
-    if (i < doubling && group.all_gather(long_call ? 1 : 0).front() > 0) {
-      i = doubling - 1;
+    const std::int64_t bytes = round_up(sizes[i], unit_of(placement.ranks));
+    const double expected = entries.empty() || placement.nodes < 2
+                                ? 0
+                                : entries.back().time.median * static_cast<double>(bytes) /
+                                      static_cast<double>(entries.back().bytes);
+    const double most = i < doubling ? options.seconds / 100 : options.seconds / 20;
+    if (group.all_gather(expected > most ? 1 : 0).front() > 0) {
+      if (i < doubling) i = doubling - 1;
       continue;
     }
-    const std::int64_t bytes = round_up(sizes[i], unit_of(placement.ranks));
     if (!measured.insert(bytes).second || bytes > options.most_bytes) continue;
     entries.push_back(measure_size(state, bytes));
   }

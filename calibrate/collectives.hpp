@@ -27,7 +27,7 @@ struct CollectiveCurve {
 struct CollectiveOptions {
   std::int64_t least_bytes = 256, most_bytes = std::int64_t{1} << 30;
   std::vector<std::int64_t>
-      more_bytes;  // also measured, of all-reduces in fp32 as the library chooses: a job's buckets
+      more_bytes;  // also measured, of all-reduces, reduces and broadcasts in fp32 as the library chooses
   double relative_error = 0.02;  // of a median, to stop at
   double seconds = 15;           // of wall clock for all curves of a group size; then the rest is left out
   bool forced = true;            // ring and tree with each protocol besides auto

@@ -2,8 +2,8 @@
 """Runs a validation campaign from a committed list of rows, slice by slice.
 
 usage: tools/campaign.py ROWS --list
-       tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--soak SECONDS] [--program build/foretrain]
-                         [--device cuda] [--dry-run]
+       tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--calibrated FOLDER] [--soak SECONDS]
+                         [--program build/foretrain] [--device cuda] [--dry-run]
        tools/campaign.py ROWS --missing FOLDER
 
 A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
@@ -11,7 +11,8 @@ every row. It leaves in FOLDER/SLICE the profiles, a scenario and the records (c
 FOLDER` holds them against each other. Rows of one network and number of repeats share one command, so that devices and
 communicators stay open. Rows over several nodes run under tools/nodes.sh and need root.
 
-With --profile nothing is calibrated: rows are predicted from those profiles, later ones win.
+With --profile nothing is calibrated: rows are predicted from those profiles, later ones win. With --calibrated what an
+earlier slice left in FOLDER, in the same go on the same machine, is taken over, and only what it lacks is calibrated.
 
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
@@ -22,10 +23,12 @@ slices are the groups.
 
 import argparse
 import gzip
+import json
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -40,7 +43,7 @@ DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 1
 LONGEST_SECONDS, FEWEST_STEPS, MOST_STEPS = 20.0, 12, 100  # of the steps that count
 # Wall clock beside the steps (seconds, of the first campaign on H100): a process until its first step, a scenario's plan
 # search and allocations, collectives within a node, collectives between nodes.
-PROCESS, SCENARIO, LOCAL_COLLECTIVES, NETWORK_COLLECTIVES = 8, 4, 15, 30
+PROCESS, SCENARIO, LOCAL_COLLECTIVES, NETWORK_COLLECTIVES = 8, 4, 15, 40
 LONGEST_SLICE = 540
 
 
@@ -176,26 +179,46 @@ def estimate(calibration, rows):
 
 def commands(calibration, rows, folder, arguments):
     """What a slice runs, in order; scenarios are in the folder."""
-    calibrations = [] if arguments.profile else calibrating(calibration, rows, folder, arguments.program, arguments.device)
+    calibrations = [] if arguments.profile else calibrating(calibration, rows, folder, arguments)
     return calibrations + runs(rows, folder, arguments)
 
 
-def calibrating(calibration, rows, folder, program, device):
+def calibrated_in(folder):
+    """Of an earlier slice: its profiles by name, and the models and precisions in profile.json.gz."""
+    if not folder:
+        return {}, set()
+    profiles = {path.name: path for path in pathlib.Path(folder).glob("profile*.json.gz")}
+    if "profile.json.gz" not in profiles:
+        raise Mistake(f"{folder} holds no profile.json.gz")
+    with gzip.open(profiles["profile.json.gz"], "rt") as file:
+        profile = json.load(file)
+    return profiles, {(entry["context"], entry["precision"]) for entry in profile["operators"] if "context" in entry}
+
+
+def calibrating(calibration, rows, folder, arguments):
     profile = folder / "profile.json.gz"
-    base = [program, "calibrate", "--device", device]
+    base = [arguments.program, "calibrate", "--device", arguments.device]
+    have, timed = calibrated_in(arguments.calibrated)
     planned = []
     for entry in needed_calibrations(calibration, rows):
+        if (entry["model"], entry["precision"]) in timed:
+            continue
         command = base + ["--out", str(profile), "--append", "--model", entry["model"], "--batch",
                           ",".join(entry["batches"].split()), "--precision", entry["precision"], "--validate-parts",
                           str(folder / f"parts-{entry['model']}-{entry['precision']}.json")]
         planned.append(command + (["--seconds", f"{entry['seconds']:g}"] if entry["seconds"] else []))
+    # The very messages of every job of the campaign, so that its slices can share a profile.
+    buckets = ["--buckets-of", ",".join(dict.fromkeys(entry["model"] for entry in calibration))] if calibration else []
     if any(row["gpus"] > row["nodes"] for row in rows):
-        planned.append(base + ["--out", str(profile), "--append", "--collectives"])
+        planned.append(base + ["--out", str(profile), "--append", "--collectives"] + buckets)
     for rate in dict.fromkeys(row["rate"] for row in rows if row["rate"]):
+        if network_profile(rate) in have:
+            continue
         nodes = max(row["nodes"] for row in rows if row["rate"] == rate)
         per_node = max(row["gpus"] // row["nodes"] for row in rows if row["rate"] == rate)
         planned.append(on_nodes(nodes, rate, per_node) + base +
-                       ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate)])
+                       ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate),
+                        "--seconds", str(NETWORK_COLLECTIVES)] + buckets)
     return planned
 
 
@@ -238,6 +261,10 @@ def compress_records(folder):
 def run_slice(calibration, rows, folder, arguments):
     folder.mkdir(parents=True, exist_ok=True)
     write_scenarios(rows, folder, arguments.profile)
+    wanted = {"profile.json.gz"} | {network_profile(row["rate"]) for row in rows if row["rate"]}
+    for name, path in calibrated_in(arguments.calibrated)[0].items():
+        if name in wanted and not arguments.dry_run:
+            shutil.copyfile(path, folder / name)
     environment = {**os.environ, "NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0"), "NODES_LOG": str(folder / "nodes")}
     worst, began = 0, time.monotonic()
     for command in commands(calibration, rows, folder, arguments):
@@ -291,6 +318,7 @@ def main():
     what.add_argument("--missing", metavar="FOLDER", help="rows that have no record below FOLDER/SLICE")
     parser.add_argument("--out", default="validation/live-gpu", help="records go to OUT/SLICE (default: %(default)s)")
     parser.add_argument("--profile", action="append", default=[], help="predict from it in place of calibrating")
+    parser.add_argument("--calibrated", metavar="FOLDER", help="take over the profiles of an earlier slice of this machine")
     parser.add_argument("--soak", type=float, default=0, help="seconds of steps before the warm-up of each run")
     parser.add_argument("--program", default=str(HERE.parent / "build" / "foretrain"))
     parser.add_argument("--device", default="cuda")

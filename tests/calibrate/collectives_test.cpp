@@ -93,7 +93,7 @@ TEST_CASE("times of collectives come out as they were put in, denser where the p
   }
 }
 
-TEST_CASE("the sizes of a job's buckets are measured too, in all-reduces of the library's own choice") {
+TEST_CASE("the sizes of a job's buckets are measured too, in the collectives that carry them") {
   test::FakeClock clock;
   test::FakeScript script;
   script.devices = 2;
@@ -110,9 +110,16 @@ TEST_CASE("the sizes of a job's buckets are measured too, in all-reduces of the 
   CHECK(has(28852224));
   CHECK(std::is_sorted(entries.begin(), entries.end(),
                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; }));
-  const auto reduce =
-      run_curve(backend, clock, 2, {CollectiveKind::reduce, device::ElementType::fp32, {}}, options);
-  CHECK(std::none_of(reduce.begin(), reduce.end(), [](const auto& e) { return e.bytes == 2052000; }));
+  const auto measures = [&](const CollectiveCurve& curve) {
+    const auto found = run_curve(backend, clock, 2, curve, options);
+    return std::any_of(found.begin(), found.end(), [](const auto& e) { return e.bytes == 2052000; });
+  };
+  using device::ElementType;
+  CHECK(measures({CollectiveKind::reduce, ElementType::fp32, {}}));
+  CHECK(measures({CollectiveKind::broadcast, ElementType::fp32, {}}));
+  CHECK_FALSE(measures({CollectiveKind::all_gather, ElementType::fp32, {}}));
+  CHECK_FALSE(measures({CollectiveKind::all_reduce, ElementType::bf16, {}}));
+  CHECK_FALSE(measures({CollectiveKind::all_reduce, ElementType::fp32, {"ring", "Simple"}}));
 }
 
 TEST_CASE("a forced algorithm and protocol is told to the library and forgotten after") {

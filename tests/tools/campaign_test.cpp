@@ -2,7 +2,11 @@
 // shown.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
+#include "sim/input/profile_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/input/example_profile.hpp"
 
 using namespace foretrain;
 using test::Finished;
@@ -42,9 +46,9 @@ TEST_CASE("a campaign's slices and their device time are listed" * doctest::skip
   const TemporaryFolder folder;
   const Finished done = campaign({folder.write("rows.yaml", rows), "--list"});
   REQUIRE_MESSAGE(done.status == 0, done.err);
-  // a: calibration 8 + 20 and 8 + 30 between nodes; runs 8 + 4 + (1 + 10 + 100) x 10 ms and 8 + 4 + 3 x 106 x
+  // a: calibration 8 + 20 and 8 + 40 between nodes; runs 8 + 4 + (1 + 10 + 100) x 10 ms and 8 + 4 + 3 x 106 x
   // 100 ms
-  CHECK(contains(done.out, "a                        2     4       66 s   57 s  123 s"));
+  CHECK(contains(done.out, "a                        2     4       76 s   57 s  133 s"));
   // b: 12 steps of 4 s are more than 20 s, and they are run all the same
   CHECK(contains(done.out, "b                        1     1       28 s  104 s  132 s"));
   CHECK(contains(done.out, "3 rows, 5 runs, 4 minutes of a machine of 2 GPUs"));
@@ -61,6 +65,7 @@ TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(
   CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain calibrate"));
   CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain run " +
                                folder.path("out/a/resnet50-bf16-48-ddp-2x1-10g.yaml") + " --device cuda"));
+  CHECK(contains(done.out, "--network 'ethernet 10 Gbit/s tcp' --seconds 40 --buckets-of resnet50\n"));
   CHECK(contains(done.out, "--group net --repeats 3 --warmup 5"));
   CHECK_FALSE(contains(done.out, "resnet50-bf16-64"));  // of the other slice
   const std::string scenario = test::read_file(folder.path("out/a/resnet50-bf16-48-ddp-2x1-10g.yaml"));
@@ -71,6 +76,38 @@ TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(
   CHECK(missing.status == 1);
   CHECK(contains(missing.out, "a/resnet50-bf16-48-ddp-2x1-10g.3\n"));
   CHECK(contains(missing.out, "5 of 5 runs are missing"));
+}
+
+TEST_CASE("a slice takes over what an earlier one calibrated" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string list = folder.write("rows.yaml", rows);
+  std::filesystem::create_directories(folder.path("out/before"));
+  Profile profile = example_profile();
+  profile.operators.front().context = "resnet50";
+  profile.operators.front().precision = Precision::bf16;
+  write_profile(profile, folder.path("out/before/profile.json.gz"));
+  write_profile(profile, folder.path("out/before/profile-10gbit.json.gz"));
+  const std::vector<std::string> options = {
+      "--out", folder.path("out"), "--calibrated", folder.path("out/before"), "--program", "true"};
+  auto with = [&](const std::string& slice, std::vector<std::string> more) {
+    std::vector<std::string> all = {list, "--slice", slice};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return campaign(all);
+  };
+  const Finished planned = with("a", {"--dry-run"});
+  CHECK(contains(planned.out, "nodes.sh 2 10gbit 1 true run"));
+  CHECK_FALSE(contains(planned.out, "calibrate"));
+  const Finished done = with("b", {});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK_FALSE(contains(done.out, "calibrate"));
+  CHECK(test::read_file(folder.path("out/b/profile.json.gz")) ==
+        test::read_file(folder.path("out/before/profile.json.gz")));
+  CHECK_FALSE(std::filesystem::exists(folder.path("out/b/profile-10gbit.json.gz")));
+  const Finished nowhere = campaign(
+      {list, "--slice", "b", "--calibrated", folder.path("x"), "--out", folder.path("out"), "--dry-run"});
+  CHECK(nowhere.status == 2);
+  CHECK(contains(nowhere.err, "holds no profile.json.gz"));
 }
 
 TEST_CASE("rows of a table are run with given profiles, without calibration" * doctest::skip(!has_python())) {
