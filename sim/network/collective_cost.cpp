@@ -8,8 +8,7 @@
 
 #include "sim/base/parse_units.hpp"
 #include "sim/network/collective_measurements.hpp"
-#include "sim/network/in_network.hpp"
-#include "sim/network/link_loads.hpp"
+#include "sim/network/wires.hpp"
 
 namespace foretrain {
 namespace {
@@ -77,51 +76,34 @@ double combine(double a, double b) {
 }  // namespace
 
 struct CollectiveModel::State {
-  // Rounds one after the other: each takes its latency and its slowest link.
-  struct RoundCost {
-    int inside = 0, between = 0;  // rounds within nodes alone, and others
-    double latency = 0;           // of all their ways
-    double seconds_per_byte = 0;
-  };
-
-  // A set of ranks that has been asked for, and what it puts on the wires by kind and algorithm.
   struct Group {
-    RankGroup ranks;
+    GroupWires* wires = nullptr;
     NcclModel model;
-    std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, LinkLoads> loads;
-    std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, RoundCost> rounds;
   };
 
   const Topology* topology;
-  Routes routes;
-  CollectiveMeasurements measured;
-  std::map<std::vector<int>, Group> groups;
+  std::shared_ptr<Wires> wires;
+  std::shared_ptr<const CollectiveMeasurements> measured;
+  WireFactors factors;
+  std::map<const GroupWires*, Group> groups;
 
   State(const Topology& t, const Profile* profile)
       : topology(&t),
-        routes(t),
-        measured(profile, system_of(t, profile),
-                 t.vertices[static_cast<std::size_t>(t.workers.front())].kind == VertexKind::cpu) {}
+        wires(std::make_shared<Wires>(t)),
+        measured(std::make_shared<CollectiveMeasurements>(
+            profile, system_of(t, profile),
+            t.vertices[static_cast<std::size_t>(t.workers.front())].kind == VertexKind::cpu)) {}
+
+  State(const State& of, const WireFactors& f)
+      : topology(of.topology), wires(of.wires), measured(of.measured), factors(f) {}
 
   Group& group(std::span<const int> ranks) {
-    std::vector<int> key(ranks.begin(), ranks.end());
-    const auto found = groups.find(key);
+    GroupWires& asked = wires->group(ranks);
+    const auto found = groups.find(&asked);
     if (found != groups.end()) return found->second;
-    RankGroup made = rank_group(*topology, ranks);
-    NcclModel model =
-        measured.model(made.ranks, made.nodes, topology->nics_per_node, topology->network.reported);
-    return groups.emplace(std::move(key), Group{std::move(made), std::move(model), {}, {}}).first->second;
-  }
-
-  const LinkLoads& loads(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
-    const auto [at, is_new] = group.loads.try_emplace({kind, algorithm});
-    if (is_new && algorithm == CollectiveAlgorithm::in_network) {
-      at->second = in_network_loads(*topology, routes, group.ranks);
-    } else if (is_new) {
-      const int rings = group.ranks.nodes > 1 ? std::max(1, topology->nics_per_node) : 1;
-      at->second = link_loads(*topology, routes, group.ranks, transfers(kind, algorithm, group.ranks, rings));
-    }
-    return at->second;
+    NcclModel model = measured->model(asked.ranks.ranks, asked.ranks.nodes, topology->nics_per_node,
+                                      topology->network.reported * factors.network);
+    return groups.emplace(&asked, Group{&asked, std::move(model)}).first->second;
   }
 
   CollectivePlacement placement(const RankGroup& ranks) const {
@@ -129,47 +111,13 @@ struct CollectiveModel::State {
     placement.ranks = ranks.ranks;
     placement.nodes = ranks.nodes;
     if (ranks.nodes > 1) {
-      placement.line_rate =
-          topology->network.bandwidth.bytes_per_second() * std::max(1, topology->nics_per_node);
-      placement.transport = topology->network.transport;
-      placement.network = topology->network.name();
+      NetworkDescription network = topology->network;
+      network.bandwidth = network.bandwidth * factors.network;
+      placement.line_rate = network.bandwidth.bytes_per_second() * std::max(1, topology->nics_per_node);
+      placement.transport = network.transport;
+      placement.network = network.name();
     }
     return placement;
-  }
-
-  RoundCost round_cost(const RankGroup& ranks, CollectiveKind kind, CollectiveAlgorithm algorithm) {
-    std::vector<Round> all = rounds(kind, algorithm, ranks);
-    if (algorithm == CollectiveAlgorithm::in_network) {
-      if (const Round inside = round_within_nodes(ranks); inside.repeat > 0) all = {inside, inside};
-    }
-    RoundCost cost;
-    for (const Round& round : all) {
-      const LinkLoads load = link_loads(*topology, routes, ranks, round.transfers);
-      (load.network_seconds_per_byte > 0 ? cost.between : cost.inside) += round.repeat;
-      cost.latency += round.repeat * load.longest_latency.in_seconds();
-      cost.seconds_per_byte +=
-          round.repeat * std::max(load.network_seconds_per_byte, load.inside_seconds_per_byte);
-    }
-    if (algorithm == CollectiveAlgorithm::in_network) {
-      std::map<int, double> shares;  // trees of several places in the nodes may share links
-      for (const SwitchTree& tree : switch_trees(*topology, routes, ranks)) {
-        for (int link : tree.up) shares[link] += tree.share;
-      }
-      double slowest = 0;
-      for (const auto& [link, share] : shares) {
-        slowest = std::max(slowest, share / topology->links[static_cast<std::size_t>(link)].payload_rate());
-      }
-      cost.between += 2;
-      cost.latency += 2 * in_network_loads(*topology, routes, ranks).longest_latency.in_seconds();
-      cost.seconds_per_byte += slowest;
-    }
-    return cost;
-  }
-
-  const RoundCost& group_rounds(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
-    const auto [at, is_new] = group.rounds.try_emplace({kind, algorithm});
-    if (is_new) at->second = round_cost(group.ranks, kind, algorithm);
-    return at->second;
   }
 
   static bool goes_by_rounds(CollectiveAlgorithm algorithm) {
@@ -181,14 +129,14 @@ struct CollectiveModel::State {
   // Closed form of plain flows: every step waits for its link's latency and its chunk. A chunk that goes
   // round meets every link; one link may also be busy all the time: the longer of both.
   double plain_seconds(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes) {
-    const RankGroup& ranks = group.ranks;
+    const RankGroup& ranks = group.wires->ranks;
     if (goes_by_rounds(algorithm)) {
-      const RoundCost& cost = group_rounds(group, kind, algorithm);
-      return cost.latency + bytes * cost.seconds_per_byte;
+      const RoundCost& cost = wires->rounds(*group.wires, kind, algorithm);
+      return cost.latency * factors.latency + bytes * cost.seconds_per_byte(factors);
     }
-    const LinkLoads& load = loads(group, kind, algorithm);
-    const double slowest = std::max(load.network_seconds_per_byte, load.inside_seconds_per_byte);
-    const double latency = load.longest_latency.in_seconds();
+    const LinkLoads& load = wires->loads(*group.wires, kind, algorithm);
+    const double slowest = load.seconds_per_byte(factors);
+    const double latency = load.longest_latency.in_seconds() * factors.latency;
     if (algorithm == CollectiveAlgorithm::direct) return latency + bytes * slowest;
     if (algorithm == CollectiveAlgorithm::tree) {
       return 2 * depth(binary_tree(ranks.nodes)) * latency + bytes * slowest;
@@ -198,33 +146,35 @@ struct CollectiveModel::State {
     return between * latency + bytes * slowest;
   }
 
-  // NCCL's latencies, the wires of the topology: what is left where nothing like it was measured.
+  // NCCL's latencies, the wires of the topology: what is left where nothing like it was measured->
   Estimate modelled(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
                     double bytes) {
-    const RankGroup& ranks = group.ranks;
+    const RankGroup& ranks = group.wires->ranks;
     const NcclModel& model = group.model;
-    const LinkLoads& load = loads(group, kind, algorithm);
+    const LinkLoads& load = wires->loads(*group.wires, kind, algorithm);
     Estimate estimate;
     double latency = 0, transfer = 0, doubt = inside_doubt;
     if (goes_by_rounds(algorithm)) {
       // NCCL does not have them so: its ring's latency for each round (assumed).
-      const RoundCost& cost = group_rounds(group, kind, algorithm);
-      latency = model.base_latency(CollectiveAlgorithm::ring, protocol) + cost.latency +
+      const RoundCost& cost = wires->rounds(*group.wires, kind, algorithm);
+      latency = model.base_latency(CollectiveAlgorithm::ring, protocol) + cost.latency * factors.latency +
                 cost.inside * model.inside_latency(CollectiveAlgorithm::ring, protocol) +
                 cost.between * model.between_latency(CollectiveAlgorithm::ring, protocol);
-      transfer = bytes / wire_efficiency(protocol) * cost.seconds_per_byte;
+      transfer = bytes / wire_efficiency(protocol) * cost.seconds_per_byte(factors);
       doubt = 2 * inside_doubt;
     } else if (ranks.nodes < 2) {
       latency = model.latency(kind, algorithm, protocol);
-      transfer =
-          std::max(bytes / model.bandwidth(kind, algorithm, protocol), bytes * load.inside_seconds_per_byte);
+      transfer = std::max(bytes / (model.bandwidth(kind, algorithm, protocol) * factors.inside),
+                          bytes * load.inside_seconds_per_byte(factors));
     } else {
       const double inside = model.inside_latency(algorithm, protocol);
-      const double between = model.between_latency(algorithm, protocol) + load.longest_latency.in_seconds();
+      const double between =
+          model.between_latency(algorithm, protocol) + load.longest_latency.in_seconds() * factors.latency;
       const auto [inside_steps, between_steps] = steps_of(ranks, kind, algorithm);
       latency = model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between;
-      const double corrected = load.network_seconds_per_byte * network_correction(load);
-      transfer = bytes / wire_efficiency(protocol) * std::max(corrected, load.inside_seconds_per_byte);
+      const double corrected = load.network_seconds_per_byte(factors) * network_correction(load);
+      transfer =
+          bytes / wire_efficiency(protocol) * std::max(corrected, load.inside_seconds_per_byte(factors));
       doubt = network_doubt;
     }
     estimate.seconds = latency + transfer;
@@ -245,22 +195,22 @@ struct CollectiveModel::State {
 
   // The links of a network carry what its like carried when measured, not what their transport promises.
   double network_correction(const LinkLoads& load) const {
-    const auto efficiency = measured.network_efficiency(topology->network.transport);
+    const auto efficiency = measured->network_efficiency(topology->network.transport);
     if (!efficiency) return 1;
     for (const Link& link : topology->links) {
       if (link.kind == LinkKind::network && link.efficiency < 1) {
-        return load.network_seconds_per_byte > 0 ? link.efficiency / *efficiency : 1;
+        return load.network_seconds_per_byte() > 0 ? link.efficiency / *efficiency : 1;
       }
     }
     return 1;
   }
 
   Estimate unmeasured(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
-                      double bytes) {
-    const CollectivePlacement where = placement(group.ranks);
-    const auto fit = measured.fitted(kind, algorithm, protocol, where, bytes);
+                      double bytes, bool may_be_fitted = true) {
+    const CollectivePlacement where = placement(group.wires->ranks);
+    const auto fit = may_be_fitted ? measured->fitted(kind, algorithm, protocol, where, bytes) : std::nullopt;
     if (fit) return {fit->seconds, fit->relative_uncertainty, Origin::fitted, true, fit->range};
-    if (measured.is_cpu()) {
+    if (measured->is_cpu()) {
       const double seconds = plain_seconds(group, kind, algorithm, bytes);
       return {seconds, 0.5, Origin::assumed, true, ""};
     }
@@ -285,8 +235,8 @@ struct CollectiveModel::State {
     estimate.range = fmt::format("{} to {}", format_bytes(curve.smallest()), format_bytes(curve.largest()));
     if (bytes == nearest) return estimate;
     auto at = [&](double size) {
-      const auto pick = measured.is_cpu() ? NcclChoice{default_algorithm(kind), NcclProtocol::simple, 0}
-                                          : model.choose(kind, size, choice.algorithm);
+      const auto pick = measured->is_cpu() ? NcclChoice{default_algorithm(kind), NcclProtocol::simple, 0}
+                                           : model.choose(kind, size, choice.algorithm);
       return unmeasured(group, kind, pick.algorithm, pick.protocol, size).seconds;
     };
     const double growth = at(bytes) / at(nearest);
@@ -302,9 +252,14 @@ CollectiveModel::CollectiveModel(const Topology& topology, const Profile* measur
   validate(topology);
   state_ = std::make_unique<State>(topology, measured);
 }
+CollectiveModel::CollectiveModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CollectiveModel::~CollectiveModel() = default;
 CollectiveModel::CollectiveModel(CollectiveModel&&) noexcept = default;
 CollectiveModel& CollectiveModel::operator=(CollectiveModel&&) noexcept = default;
+
+CollectiveModel CollectiveModel::with(const WireFactors& factors) const {
+  return CollectiveModel(std::make_unique<State>(*state_, factors));
+}
 
 const NcclModel& CollectiveModel::library(std::span<const int> ranks) const {
   return state_->group(ranks).model;
@@ -314,9 +269,10 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
                                      std::span<const int> ranks, const CollectiveChoice& choice) const {
   State& state = *state_;
   State::Group& group = state.group(ranks);
+  Wires& wires = *state.wires;
   const auto size = static_cast<double>(bytes.count());
   CollectiveCost cost;
-  const bool has_library = choice.library && !state.measured.is_cpu();
+  const bool has_library = choice.library && !state.measured->is_cpu();
   NcclChoice pick{choice.algorithm.value_or(default_algorithm(kind)), NcclProtocol::simple, 0};
   if (has_library && !State::goes_by_rounds(pick.algorithm)) {
     pick = group.model.choose(kind, size, choice.algorithm);
@@ -324,11 +280,11 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   if (choice.protocol) pick.protocol = *choice.protocol;
   cost.algorithm = name_of(pick.algorithm);
   if (has_library) cost.protocol = name_of(pick.protocol);
-  if (group.ranks.ranks < 2 || bytes.count() == 0) {
+  if (group.wires->ranks.ranks < 2 || bytes.count() == 0) {
     cost.origin = Origin::measured;
     return cost;
   }
-  const LinkLoads& asked = state.loads(group, kind, pick.algorithm);  // throws where no path is
+  const LinkLoads& asked = wires.loads(*group.wires, kind, pick.algorithm);  // throws where no path is
 
   Estimate estimate;
   if (!choice.library) {
@@ -336,10 +292,12 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   } else {
     const std::string wanted = choice.algorithm && has_library ? name_of(*choice.algorithm) : "auto";
     const MeasuredCurve* curve =
-        choice.protocol ? nullptr : state.measured.curve(kind, state.placement(group.ranks), element, wanted);
+        choice.protocol || !choice.measured
+            ? nullptr
+            : state.measured->curve(kind, state.placement(group.wires->ranks), element, wanted);
     estimate = curve != nullptr
                    ? state.from_curve(group, *curve, kind, size, choice, cost.algorithm, cost.protocol)
-                   : state.unmeasured(group, kind, pick.algorithm, pick.protocol, size);
+                   : state.unmeasured(group, kind, pick.algorithm, pick.protocol, size, choice.measured);
   }
   cost.time = Time::seconds(estimate.seconds);
   cost.origin = estimate.origin;
@@ -350,7 +308,7 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   const auto measured_algorithm = collective_algorithm(cost.algorithm);
   const bool is_other =
       measured_algorithm && *measured_algorithm != pick.algorithm && has_algorithm(kind, *measured_algorithm);
-  const LinkLoads& load = is_other ? state.loads(group, kind, *measured_algorithm) : asked;
+  const LinkLoads& load = is_other ? wires.loads(*group.wires, kind, *measured_algorithm) : asked;
   const auto protocol = nccl_protocol(cost.protocol).value_or(NcclProtocol::simple);
   for (const ClassLoad& each : load.classes) {
     cost.wire.push_back(

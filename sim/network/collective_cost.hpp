@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/network/link_loads.hpp"
 #include "sim/network/nccl_model.hpp"
 #include "sim/network/topology.hpp"
 #include "sim/training/profile.hpp"
@@ -36,17 +37,22 @@ struct CollectiveCost {
 struct CollectiveChoice {
   std::optional<CollectiveAlgorithm> algorithm;  // default: what the library picks
   std::optional<NcclProtocol> protocol;
-  bool library = true;  // false: plain flows, line rate and latency of the links, no library constants
+  bool library = true;   // false: plain flows, line rate and latency of the links, no library constants
+  bool measured = true;  // false: nothing that was measured of collectives, constants and wires alone
 };
 
 // Keeps a reference to the topology; the profile is read at construction and may be null. Remembers groups of
-// ranks: one model a thread.
+// ranks: one model (with those made from it) a thread.
 class CollectiveModel {
  public:
   CollectiveModel(const Topology& topology, const Profile* measured);
   ~CollectiveModel();
   CollectiveModel(CollectiveModel&&) noexcept;
   CollectiveModel& operator=(CollectiveModel&&) noexcept;
+
+  // The same cluster with every network link (and what NICs report) of another rate, every link of another
+  // latency. Shares ways and loads with this one.
+  CollectiveModel with(const WireFactors& factors) const;
 
   // `ranks` are global ranks. One rank takes no time. Throws where no path joins two of them.
   CollectiveCost cost(CollectiveKind kind, Bytes bytes, Precision element, std::span<const int> ranks,
@@ -57,6 +63,7 @@ class CollectiveModel {
 
  private:
   struct State;
+  explicit CollectiveModel(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

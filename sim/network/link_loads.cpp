@@ -2,9 +2,39 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace foretrain {
+namespace {
+
+double slowest(const std::vector<WireLoad>& wires, bool network, const WireFactors& factors) {
+  double most = 0;
+  for (const WireLoad& wire : wires) {
+    if ((wire.kind == LinkKind::network) == network) most = std::max(most, wire.seconds_per_byte(factors));
+  }
+  return most;
+}
+
+}  // namespace
+
+double WireLoad::seconds_per_byte(const WireFactors& factors) const {
+  const double line = rate * (kind == LinkKind::network ? factors.network : factors.inside);
+  constexpr double left = 0.01;  // of a slower link that others would fill (assumed)
+  return share / (line > background ? line - background : left * line);
+}
+
+double LinkLoads::network_seconds_per_byte(const WireFactors& factors) const {
+  return slowest(wires, true, factors);
+}
+
+double LinkLoads::inside_seconds_per_byte(const WireFactors& factors) const {
+  return slowest(wires, false, factors);
+}
+
+double LinkLoads::seconds_per_byte(const WireFactors& factors) const {
+  return std::max(network_seconds_per_byte(factors), inside_seconds_per_byte(factors));
+}
 
 LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
                      std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra) {
@@ -25,20 +55,25 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
     loads.longest_latency = std::max(loads.longest_latency, latency);
   }
   std::map<std::string_view, ClassLoad> classes;
+  std::map<std::tuple<LinkKind, double, double>, double> wires;
   for (const auto& [index, share] : shares) {
     const Link& link = topology.links[static_cast<std::size_t>(index)];
-    const double seconds = share / link.payload_rate();
     ClassLoad& load = classes[link.link_class];
-    load.link_class = link.link_class;
     load.kind = link.kind;
     ++load.used;
     load.share = std::max(load.share, share);
-    load.seconds_per_byte = std::max(load.seconds_per_byte, seconds);
-    double& slowest =
-        link.kind == LinkKind::network ? loads.network_seconds_per_byte : loads.inside_seconds_per_byte;
-    slowest = std::max(slowest, seconds);
+    double& busiest = wires[{link.kind, link.rate.bytes_per_second() * link.efficiency,
+                             link.background.bytes_per_second()}];
+    busiest = std::max(busiest, share);
   }
-  for (auto& [name, load] : classes) loads.classes.push_back(std::move(load));
+  for (auto& [name, load] : classes) {
+    load.link_class = name;
+    loads.classes.push_back(std::move(load));
+  }
+  for (const auto& [wire, share] : wires) {
+    const auto& [kind, rate, background] = wire;
+    loads.wires.push_back({kind, rate, background, share});
+  }
   return loads;
 }
 

@@ -11,20 +11,38 @@
 
 namespace foretrain {
 
+// What changes on every link at once, in a what-if: rates of the network's links, of those within nodes, and
+// all latencies.
+struct WireFactors {
+  double network = 1, inside = 1, latency = 1;
+  bool operator==(const WireFactors&) const = default;
+};
+
+// The busiest of the links of one kind and payload rate.
+struct WireLoad {
+  LinkKind kind = LinkKind::network;
+  double rate = 0, background = 0;  // payload (line rate x efficiency), and what others take of it
+  double share = 0;                 // bytes over S
+  double seconds_per_byte(const WireFactors& factors = {}) const;  // for S = 1
+};
+
 // The busiest link of a class of equal links.
 struct ClassLoad {
   std::string link_class;
   LinkKind kind = LinkKind::network;
-  int used = 0;                 // links of the class that carry anything
-  double share = 0;             // bytes on the busiest over S
-  double seconds_per_byte = 0;  // its bytes over its payload rate (line rate x efficiency), for S = 1
+  int used = 0;      // links of the class that carry anything
+  double share = 0;  // bytes on the busiest over S
 };
 
 struct LinkLoads {
-  std::vector<ClassLoad> classes;       // by name
-  double network_seconds_per_byte = 0;  // the slowest link of the network, and of the nodes' insides
-  double inside_seconds_per_byte = 0;
+  std::vector<ClassLoad> classes;  // by name
+  std::vector<WireLoad> wires;
   Time longest_latency;  // of one transfer's way
+
+  // Of the slowest link of the network, and of the nodes' insides, for S = 1; of both.
+  double network_seconds_per_byte(const WireFactors& factors = {}) const;
+  double inside_seconds_per_byte(const WireFactors& factors = {}) const;
+  double seconds_per_byte(const WireFactors& factors = {}) const;
 };
 
 // `extra` adds shares on links by themselves.

@@ -15,6 +15,12 @@
 namespace foretrain {
 namespace {
 
+// The baseline of scaling: no communication.
+double one_worker_step(const Scenario& scenario) {
+  const StepSimulation one(scenario, {.workers = 1, .strategy = StrategyKind::independent});
+  return one.seconds(one.at_quantile(0.5));
+}
+
 // Single steps: the step is a monotone function of the slowest rank's draw, so that quantiles map to
 // quantiles.
 void spread_of_steps(const StepSimulation& simulation, StepPrediction& step) {
@@ -141,7 +147,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
 
   result.samples_per_second = static_cast<double>(scenario.batch_global) / step.mean;
   result.units_per_second = result.samples_per_second;
-  const double one = result.workers == 1 ? step.time : median_step(with_one_worker(scenario));
+  const double one = result.workers == 1 ? step.time : one_worker_step(scenario);
   result.speedup = one * result.workers / step.time;
   result.efficiency = one / step.time;
 
@@ -159,8 +165,8 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   fill_links(scenario, simulation, step.time, result);
   result.limiting = limiting_of(scenario, simulation, median, outcome, result.links);
   if (options.remedies) {
-    result.remedies = remedies_of(scenario, step.time);
-    result.break_even = break_even_of(scenario);
+    result.remedies = remedies_of(scenario, simulation, step.time);
+    result.break_even = break_even_of(scenario, simulation);
   }
   result.gpu.busy = outcome.use.busy / step.time;
   result.gpu.computing = outcome.use.computing / step.time;

@@ -6,6 +6,7 @@
 
 #include "sim/input/scenario.hpp"
 #include "sim/output/result.hpp"
+#include "sim/training/step_simulation.hpp"
 
 namespace foretrain {
 
@@ -13,20 +14,17 @@ namespace foretrain {
 Scenario with_network(const Scenario& scenario, double factor);
 // The scenario with another batch per worker; without its profile's batch it may extrapolate.
 Scenario with_batch(const Scenario& scenario, std::int64_t batch_per_worker);
-// The scenario with one worker and no communication: the baseline of scaling.
-Scenario with_one_worker(const Scenario& scenario);
-// The scenario with the workers of its first node alone.
-Scenario with_first_node(const Scenario& scenario);
-
 // Median seconds of a step of the scenario as predict() gives them.
 double median_step(const Scenario& scenario);
 
-// Changes that help by 1 % or more, at most `most`. Speedup counts samples per second.
-std::vector<Remedy> remedies_of(const Scenario& scenario, double step, std::size_t most = 5);
+// Changes that help by 1 % or more, at most `most`. Speedup counts samples per second. `simulation` is the
+// scenario's own.
+std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& simulation, double step,
+                                std::size_t most = 5);
 
 // hidden: the least line rate of a NIC at which less than 1 % of the step is exposed communication.
 // next node: the least at which the present number of nodes gives more samples per second than one node.
 // Searched between 100 Mbit/s and 10 Tbit/s to 1 %; 0 where it is outside.
-std::optional<BreakEven> break_even_of(const Scenario& scenario);
+std::optional<BreakEven> break_even_of(const Scenario& scenario, const StepSimulation& simulation);
 
 }  // namespace foretrain

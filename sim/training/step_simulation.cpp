@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
@@ -56,16 +57,37 @@ GradientOrder gradient_order(const StepTimes& times) {
   return order;
 }
 
+// How many nodes the first workers stand on.
+int nodes_of_first(const Topology& topology, int workers) {
+  std::set<int> nodes;
+  for (int rank = 0; rank < workers; ++rank) {
+    const int vertex = topology.workers[static_cast<std::size_t>(rank)];
+    nodes.insert(topology.vertices[static_cast<std::size_t>(vertex)].node);
+  }
+  return static_cast<int>(nodes.size());
+}
+
 }  // namespace
 
-StepSimulation::StepSimulation(const Scenario& scenario)
-    : workers_(static_cast<int>(scenario.cluster.topology.workers.size())),
+StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& change,
+                               std::shared_ptr<const CollectiveModel> network)
+    : workers_(change.workers > 0 ? change.workers
+                                  : static_cast<int>(scenario.cluster.topology.workers.size())),
+      batch_per_worker_(change.batch_per_worker.value_or(scenario.batch_per_worker)),
+      network_(std::move(network)),
+      profile_(scenario.profile),
+      gradients_(change.gradients.value_or(scenario.strategy.gradients)),
+      algorithm_(collective_algorithm(scenario.strategy.algorithm)),
+      nodes_(change.workers > 0 ? nodes_of_first(scenario.cluster.topology, workers_)
+                                : scenario.cluster.topology.nodes),
+      line_rate_(scenario.cluster.topology.network.bandwidth.bytes_per_second()),
       compute_factors_(scenario.cluster.topology.compute_factors) {
+  const StrategyKind kind = change.strategy.value_or(scenario.strategy.kind);
   const Model* model = scenario.model.get();
   Model listed;
   double host = assumed_collective_host;
   const std::int64_t micro_batch =
-      std::max<std::int64_t>(1, scenario.batch_per_worker / scenario.strategy.accumulation);
+      std::max<std::int64_t>(1, batch_per_worker_ / scenario.strategy.accumulation);
   if (scenario.profile) {
     times_ = step_times(*model, *scenario.profile, scenario.precision, micro_batch, scenario.optimizer);
     host = collective_host(*scenario.profile);
@@ -94,11 +116,11 @@ StepSimulation::StepSimulation(const Scenario& scenario)
   strategy.accumulation = scenario.strategy.accumulation;
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;
-  if (scenario.strategy.kind != StrategyKind::independent) {
-    buckets_ = fuse(*model, scenario.strategy.fusion, scenario.strategy.gradients, gradient_order(times_));
+  if (kind != StrategyKind::independent) {
+    buckets_ = fuse(*model, scenario.strategy.fusion, gradients_, gradient_order(times_));
     strategy.buckets = buckets_;
   }
-  graph_ = build_step_graph(scenario.strategy.kind, strategy);
+  graph_ = build_step_graph(kind, strategy);
   if (scenario.input && scenario.input->to_device) {
     // The next step's batch: the copy engine has it while this step computes.
     for (RankProgram& program : graph_.programs) {
@@ -108,12 +130,18 @@ StepSimulation::StepSimulation(const Scenario& scenario)
     }
   }
 
-  const int nodes = scenario.cluster.topology.nodes;
-  const CollectiveModel network(scenario.cluster.topology, scenario.profile.get());
+  const bool communicates =
+      std::any_of(graph_.programs.begin(), graph_.programs.end(), [](const RankProgram& program) {
+        return std::any_of(program.operations.begin(), program.operations.end(),
+                           [](const Operation& operation) { return operation.group >= 0; });
+      });
+  if (network_ == nullptr && communicates) {
+    network_ = std::make_shared<CollectiveModel>(scenario.cluster.topology, profile_.get());
+  }
   for (const RankProgram& program : graph_.programs) {
     for (const Operation& operation : program.operations) {
       if (operation.group < 0) continue;
-      const auto key = std::make_pair(static_cast<int>(operation.kind), operation.bytes.count());
+      const auto key = std::make_tuple(operation.group, operation.kind, operation.bytes.count());
       const auto [known, is_new] = use_of_.try_emplace(key, collectives_.size());
       if (!is_new && &program != &graph_.programs.front())
         continue;  // the same ones from another rank's side
@@ -122,20 +150,13 @@ StepSimulation::StepSimulation(const Scenario& scenario)
         use = collectives_[known->second];
       } else {
         use.kind = operation.kind;
+        use.group = operation.group;
         use.bytes = operation.bytes;
-        CollectiveChoice choice;
-        if (operation.kind == CollectiveKind::all_reduce) {
-          choice.algorithm = collective_algorithm(scenario.strategy.algorithm);
-        }
-        use.cost = network.cost(operation.kind, operation.bytes, scenario.strategy.gradients,
-                                graph_.groups[static_cast<std::size_t>(operation.group)].ranks, choice);
         use.start = event_wait_;
-        if (scenario.profile) {
-          use.beside = interference_of(*scenario.profile, model->name, scenario.precision, micro_batch,
-                                       operation.bytes.count(), nodes);
-          use.start = Time::seconds(collective_start(
-              *scenario.profile, name_of(operation.kind), operation.bytes.count(), workers_, nodes,
-              scenario.cluster.topology.network.bandwidth.bytes_per_second(), event_wait_.in_seconds()));
+        price(use, *network_, line_rate_, true);
+        if (profile_) {
+          use.beside = interference_of(*profile_, model->name, scenario.precision, micro_batch,
+                                       operation.bytes.count(), nodes_);
         }
       }
       use.name = operation.name;
@@ -150,6 +171,37 @@ StepSimulation::StepSimulation(const Scenario& scenario)
   }
 }
 
+void StepSimulation::price(CollectiveUse& use, const CollectiveModel& network, double line_rate,
+                           bool measured) const {
+  CollectiveChoice choice;
+  choice.measured = measured;
+  if (use.kind == CollectiveKind::all_reduce) choice.algorithm = algorithm_;
+  use.cost = network.cost(use.kind, use.bytes, gradients_,
+                          graph_.groups[static_cast<std::size_t>(use.group)].ranks, choice);
+  if (!profile_) return;
+  use.start = Time::seconds(collective_start(*profile_, name_of(use.kind), use.bytes.count(), workers_,
+                                             nodes_, line_rate, event_wait_.in_seconds()));
+}
+
+std::vector<CollectiveUse> StepSimulation::collectives_on(const WireFactors& wires, bool by_ratio) const {
+  std::vector<CollectiveUse> out = collectives_;
+  if (out.empty()) return out;
+  const CollectiveModel network = network_->with(wires);
+  for (CollectiveUse& use : out) {
+    if (!by_ratio) {
+      price(use, network, line_rate_ * wires.network, true);
+      continue;
+    }
+    CollectiveUse here = use, there = use;
+    price(here, *network_, line_rate_, false);
+    price(there, network, line_rate_, false);
+    if (here.cost.time > Time()) {
+      use.cost.time = use.cost.time * (there.cost.time.in_seconds() / here.cost.time.in_seconds());
+    }
+  }
+  return out;
+}
+
 StepFactors StepSimulation::at_quantile(double quantile) const {
   StepFactors factors;
   factors.slowest_device = slowest_factor(device_noise_, workers_, quantile);
@@ -157,8 +209,8 @@ StepFactors StepSimulation::at_quantile(double quantile) const {
   return factors;
 }
 
-const CollectiveUse& StepSimulation::use_of(const Operation& operation) const {
-  return collectives_[use_of_.at({static_cast<int>(operation.kind), operation.bytes.count()})];
+std::size_t StepSimulation::use_of(const Operation& operation) const {
+  return use_of_.at({operation.group, operation.kind, operation.bytes.count()});
 }
 
 double StepSimulation::launches() const {
@@ -220,8 +272,12 @@ StepOutcome StepSimulation::outcome(const StepFactors& factors, bool keeps_slice
   input.classes.back().host_factor *= factors.slowest_host;
   input.launch_latency = launch_latency_;
   input.queue_depth = queue_depth_;
-  input.timer = [this, factors](const ProcessGroup&, const Operation& operation) {
-    const CollectiveUse& use = use_of(operation);
+  const std::vector<CollectiveUse> changed = factors.wires == WireFactors{}
+                                                 ? std::vector<CollectiveUse>()
+                                                 : collectives_on(factors.wires, factors.wires_by_ratio);
+  const std::vector<CollectiveUse>& uses = changed.empty() ? collectives_ : changed;
+  input.timer = [this, &factors, &uses](const ProcessGroup&, const Operation& operation) {
+    const CollectiveUse& use = uses[use_of(operation)];
     CollectiveTiming timing;
     timing.alone = use.cost.time * factors.communication;
     timing.start = use.start * factors.communication;
@@ -241,13 +297,16 @@ StepOutcome StepSimulation::outcome(const StepFactors& factors, bool keeps_slice
   }
   for (input.steps = 4;; input.steps *= 2) {
     out.replay = replay(input);
+    events_ += out.replay.events;
     if (input.recorded_class >= 0 && input.recorded_class != out.replay.slowest) {
       input.recorded_class = out.replay.slowest;
       out.replay = replay(input);
+      events_ += out.replay.events;
     }
     if (out.replay.steady || input.steps * 2 > most_steps) break;
   }
   out.seconds = out.replay.classes[static_cast<std::size_t>(out.replay.slowest)].duration().in_seconds();
+  input.timer = nullptr;
   return out;
 }
 
@@ -278,7 +337,7 @@ void StepSimulation::fill(Timeline& timeline, const StepOutcome& outcome) const 
       shown.start = slice.start - zero;
       shown.duration = slice.end - slice.start;
       if (operation.group >= 0) {
-        const CollectiveCost& cost = use_of(operation).cost;
+        const CollectiveCost& cost = collectives_[use_of(operation)].cost;
         shown.arguments = {{"bytes", fmt::format("{}", operation.bytes.count())},
                            {"algorithm", cost.algorithm},
                            {"protocol", cost.protocol}};

@@ -4,7 +4,9 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/input/scenario.hpp"
@@ -16,6 +18,14 @@
 
 namespace foretrain {
 
+// A step like the scenario's but for this, without a copy of its cluster.
+struct StepChange {
+  int workers = 0;  // only the first ones; 0: all
+  std::optional<StrategyKind> strategy = std::nullopt;
+  std::optional<std::int64_t> batch_per_worker = std::nullopt;
+  std::optional<Precision> gradients = std::nullopt;
+};
+
 // Factors on the prepared times; 1 changes nothing. slowest_* apply to one rank, on top.
 struct StepFactors {
   double device = 1, host = 1, communication = 1;
@@ -23,11 +33,16 @@ struct StepFactors {
   bool interference = true;
   double compute_interference = 1;  // on what collectives cost the kernels beside them
   bool plain = false;               // every rank a class of its own
+  WireFactors wires;                // collectives as on such links; needs the scenario's topology alive
+  // Times of collectives change as the constants of library and wires say, from what was predicted; else each
+  // is predicted anew, by measurements where the profile has a network of that rate.
+  bool wires_by_ratio = false;
 };
 
 struct CollectiveUse {
   std::string name;  // "all_reduce bucket 0"
   CollectiveKind kind = CollectiveKind::all_reduce;
+  int group = 0;
   Bytes bytes;
   CollectiveCost cost;
   Time start;           // on top of the cost, after a pause
@@ -43,8 +58,10 @@ struct StepOutcome {
 
 class StepSimulation {
  public:
-  // Throws Error (unavailable) where the profile lacks what the scenario needs.
-  explicit StepSimulation(const Scenario& scenario);
+  // Throws Error (unavailable) where the profile lacks what the scenario needs. `network` is that of another
+  // simulation of the same cluster and profile.
+  explicit StepSimulation(const Scenario& scenario, const StepChange& change = {},
+                          std::shared_ptr<const CollectiveModel> network = nullptr);
 
   StepOutcome run(const StepFactors& factors = {}) const;
   // The step alone, without what it was spent on.
@@ -57,6 +74,9 @@ class StepSimulation {
   const std::vector<CollectiveUse>& collectives() const { return collectives_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int workers() const { return workers_; }
+  std::int64_t batch_global() const { return batch_per_worker_ * workers_; }
+  const std::shared_ptr<const CollectiveModel>& network() const { return network_; }
+  std::uint64_t events() const { return events_; }  // of all replays so far
   double launches() const;
   // The factors of the step that all but a share `quantile` of steps exceed, by the noise of the profile;
   // 0.5: median.
@@ -65,20 +85,32 @@ class StepSimulation {
 
  private:
   StepOutcome outcome(const StepFactors& factors, bool keeps_slices) const;
-  const CollectiveUse& use_of(const Operation& operation) const;
+  std::size_t use_of(const Operation& operation) const;
   ReplayInput classes(bool plain) const;
+  // Cost and start of a collective as the model has it.
+  void price(CollectiveUse& use, const CollectiveModel& network, double line_rate, bool measured) const;
+  std::vector<CollectiveUse> collectives_on(const WireFactors& wires, bool by_ratio) const;
 
   StepTimes times_;
   std::vector<Bucket> buckets_;
   StepGraph graph_;
   std::vector<CollectiveUse> collectives_;
-  std::map<std::pair<int, std::int64_t>, std::size_t> use_of_;  // by kind and bytes, into collectives_
+  std::map<std::tuple<int, CollectiveKind, std::int64_t>, std::size_t>
+      use_of_;  // by group, kind and bytes, into collectives_
   int workers_ = 1;
+  std::int64_t batch_per_worker_ = 1;
+  std::shared_ptr<const CollectiveModel> network_;
+  std::shared_ptr<const Profile> profile_;
+  Precision gradients_ = Precision::fp32;
+  std::optional<CollectiveAlgorithm> algorithm_;  // of all-reduces, where the scenario names one
+  int nodes_ = 1;
+  double line_rate_ = 0;                 // bytes per second of a NIC
   std::vector<double> compute_factors_;  // of the workers, where they differ
   Time launch_latency_, event_wait_;
   int queue_depth_ = 1024;
   double device_noise_ = 0, host_noise_ = 0;  // standard deviations of the logarithm of a step's time
   std::vector<std::string> warnings_;
+  mutable std::uint64_t events_ = 0;
 };
 
 }  // namespace foretrain

@@ -45,7 +45,7 @@ double pace(const Topology& topology, CollectiveKind kind) {
   const RankGroup group = rank_group(topology, ranks);
   Routes routes(topology);
   const auto all = transfers(kind, default_algorithm(kind), group, topology.nics_per_node);
-  return link_loads(topology, routes, group, all).network_seconds_per_byte;
+  return link_loads(topology, routes, group, all).network_seconds_per_byte();
 }
 
 }  // namespace
