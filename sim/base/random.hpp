@@ -9,6 +9,14 @@
 
 namespace foretrain {
 
+// splitmix64's step (Steele, Lea, Flood 2014): a bijection in which every bit of x counts for every bit.
+constexpr std::uint64_t mixed_bits(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
 class RandomStream {
  public:
   explicit RandomStream(std::uint64_t seed, std::initializer_list<std::uint64_t> path = {});

@@ -155,6 +155,7 @@ NetworkDescription read_network(const Fields& fields) {
 }
 
 void read_changes(const Value& cluster, Topology& topology) {
+  if (cluster.find("links") == nullptr && cluster.find("slow_gpus") == nullptr) return;
   if (const Value* links = cluster.find("links")) {
     std::vector<LinkChange> changes;
     for (const Value& item : links->items) {

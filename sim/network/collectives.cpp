@@ -15,35 +15,58 @@ namespace {
 constexpr std::array<const char*, collective_algorithm_count> names = {
     "ring", "tree", "direct", "halving-doubling", "hierarchical", "in-network", "parameter-server"};
 
-// A chain through the GPUs of a node from the one at `first`, which talks to other nodes.
-void add_chain(std::vector<Transfer>& all, const std::vector<int>& ranks, std::size_t first, double share) {
-  for (std::size_t i = 1; i < ranks.size(); ++i) {
-    const int near = ranks[(first + i - 1) % ranks.size()], far = ranks[(first + i) % ranks.size()];
-    all.push_back({far, near, share});  // reduce towards the head of the node
-    all.push_back({near, far, share});  // and the result back
-  }
-}
-
 std::size_t first_of_ring(const std::vector<int>& node, int ring, int rings) {
   return node.size() * static_cast<std::size_t>(ring) / static_cast<std::size_t>(rings);
 }
 
+// Along the GPUs of a node in a circle, each ring without the step to the GPU at which it enters: all rings
+// together, towards the next GPU and, where both ways, back.
+void add_within_node(std::vector<Transfer>& all, const std::vector<int>& ranks, int rings, double share,
+                     bool both_ways) {
+  if (ranks.size() < 2) return;
+  std::vector<int> enter(ranks.size());
+  for (int ring = 0; ring < rings; ++ring) ++enter[first_of_ring(ranks, ring, rings)];
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::size_t next = (i + 1) % ranks.size();
+    if (enter[next] == rings) continue;
+    all.push_back({ranks[i], ranks[next], share * (rings - enter[next])});
+    if (both_ways) all.push_back({ranks[next], ranks[i], share * (rings - enter[next])});
+  }
+}
+
+// Chains within nodes reduce towards the GPU that talks to other nodes, and bring the result back.
 std::vector<Transfer> tree_transfers(const RankGroup& group, int pairs) {
   std::vector<Transfer> all;
   const double share = 0.5 / pairs;
+  for (const std::vector<int>& ranks : group.by_node) add_within_node(all, ranks, pairs, 2 * share, true);
   for (const auto& tree : {binary_tree(group.nodes), second_binary_tree(group.nodes)}) {
     for (int pair = 0; pair < pairs; ++pair) {
       for (int node = 0; node < group.nodes; ++node) {
-        const std::vector<int>& ranks = group.by_node[static_cast<std::size_t>(node)];
-        const std::size_t first = first_of_ring(ranks, pair, pairs);
-        add_chain(all, ranks, first, share);
         const int parent = tree[static_cast<std::size_t>(node)].parent;
         if (parent < 0) continue;
+        const std::vector<int>& ranks = group.by_node[static_cast<std::size_t>(node)];
         const std::vector<int>& above = group.by_node[static_cast<std::size_t>(parent)];
+        const int own = ranks[first_of_ring(ranks, pair, pairs)];
         const int head = above[first_of_ring(above, pair, pairs)];
-        all.push_back({ranks[first], head, share});
-        all.push_back({head, ranks[first], share});
+        all.push_back({own, head, share});
+        all.push_back({head, own, share});
       }
+    }
+  }
+  return all;
+}
+
+// Rings over all ranks that close.
+std::vector<Transfer> ring_transfers(const RankGroup& group, int rings, double share) {
+  std::vector<Transfer> all;
+  for (const std::vector<int>& ranks : group.by_node) add_within_node(all, ranks, rings, share, false);
+  for (int ring = 0; ring < rings; ++ring) {
+    for (std::size_t node = 0; node < group.by_node.size(); ++node) {
+      const std::vector<int>& ranks = group.by_node[node];
+      const std::vector<int>& next = group.by_node[(node + 1) % group.by_node.size()];
+      const std::size_t first = first_of_ring(ranks, ring, rings);
+      all.push_back(
+          {ranks[(first + ranks.size() - 1) % ranks.size()], next[first_of_ring(next, ring, rings)], share});
     }
   }
   return all;
@@ -173,17 +196,19 @@ std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorit
     for (int from = 0; from < n; ++from) all.push_back({from, (from + 1) % n, 1.0});
     return all;
   }
+  const double share = bus_factor(kind, n) / rings;
+  if (kind != CollectiveKind::broadcast && kind != CollectiveKind::reduce) {
+    return ring_transfers(group, rings, share);
+  }
   // A broadcast is a chain from the first rank and a reduction one towards it: the ring without its last
   // edge.
-  const bool is_open = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-  const double share = bus_factor(kind, n) / rings;
   for (int ring = 0; ring < rings; ++ring) {
     const std::vector<int> order = ring_order(group, ring, rings);
     const auto root = static_cast<std::size_t>(std::find(order.begin(), order.end(), 0) - order.begin());
     for (std::size_t i = 0; i < order.size(); ++i) {
       const std::size_t next = (i + 1) % order.size();
       if (kind == CollectiveKind::broadcast && next == root) continue;
-      if (is_open && kind == CollectiveKind::reduce && i == root) continue;
+      if (kind == CollectiveKind::reduce && i == root) continue;
       all.push_back({order[i], order[next], share});
     }
   }

@@ -187,6 +187,11 @@ Topology nodes_of(const EthernetNodes& family, const char* name, std::vector<Por
     const NodeParts parts =
         add_node(topology, node, family.gpus_per_node, family.nics, family.inside, family.network.bandwidth);
     for (int n = 0; n < family.nics; ++n) ports.push_back({parts.nics[static_cast<std::size_t>(n)], node, n});
+    if (node > 0) continue;
+    // All nodes are like the first; a few links a NIC join them.
+    const auto nodes = static_cast<std::size_t>(family.nodes);
+    topology.vertices.reserve(nodes * (topology.vertices.size() + 1));
+    topology.links.reserve(nodes * (topology.links.size() + 6 * ports.size()));
   }
   return topology;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 namespace foretrain {
 namespace {
@@ -39,10 +38,10 @@ double LinkLoads::seconds_per_byte(const WireFactors& factors) const {
 LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
                      std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra) {
   LinkLoads loads;
-  std::unordered_map<int, double> shares;
+  std::vector<double> shares(topology.links.size());
   auto add = [&](int link, double share) {
     const Link& crossed = topology.links[static_cast<std::size_t>(link)];
-    shares[crossed.half_duplex ? std::min(link, crossed.reverse) : link] += share;
+    shares[static_cast<std::size_t>(crossed.half_duplex ? std::min(link, crossed.reverse) : link)] += share;
   };
   for (const auto& [link, share] : extra) add(link, share);
   for (const Transfer& transfer : transfers) {
@@ -55,10 +54,17 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
     loads.longest_latency = std::max(loads.longest_latency, latency);
   }
   std::map<std::string_view, ClassLoad> classes;
+  ClassLoad* last = nullptr;  // links of a class mostly follow each other
   std::map<std::tuple<LinkKind, double, double>, double> wires;
-  for (const auto& [index, share] : shares) {
-    const Link& link = topology.links[static_cast<std::size_t>(index)];
-    ClassLoad& load = classes[link.link_class];
+  for (std::size_t index = 0; index < shares.size(); ++index) {
+    const double share = shares[index];
+    if (share == 0) continue;
+    const Link& link = topology.links[index];
+    if (last == nullptr || last->link_class != link.link_class) {
+      last = &classes[link.link_class];
+      last->link_class = link.link_class;
+    }
+    ClassLoad& load = *last;
     load.kind = link.kind;
     ++load.used;
     load.share = std::max(load.share, share);
@@ -66,10 +72,7 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
                              link.background.bytes_per_second()}];
     busiest = std::max(busiest, share);
   }
-  for (auto& [name, load] : classes) {
-    load.link_class = name;
-    loads.classes.push_back(std::move(load));
-  }
+  for (auto& [name, load] : classes) loads.classes.push_back(std::move(load));
   for (const auto& [wire, share] : wires) {
     const auto& [kind, rate, background] = wire;
     loads.wires.push_back({kind, rate, background, share});

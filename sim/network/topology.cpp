@@ -86,23 +86,22 @@ int add_link_pair(Topology& topology, int a, int b, const LinkProperties& proper
   const int first = static_cast<int>(topology.links.size());
   const std::string& name_a = topology.vertices.at(static_cast<std::size_t>(a)).name;
   const std::string& name_b = topology.vertices.at(static_cast<std::size_t>(b)).name;
-  Link link;
-  link.link_class = properties.link_class;
-  link.kind = properties.kind;
-  link.rate = properties.rate;
-  link.efficiency = properties.efficiency;
-  link.latency = properties.latency;
-  link.half_duplex = properties.half_duplex;
-  link.name = name_a + ">" + name_b;
-  link.from = a;
-  link.to = b;
-  link.reverse = first + 1;
-  topology.links.push_back(link);
-  link.name = name_b + ">" + name_a;
-  link.from = b;
-  link.to = a;
-  link.reverse = first;
-  topology.links.push_back(link);
+  auto add = [&](int from, int to, const std::string& name_from, const std::string& name_to, int reverse) {
+    Link& link = topology.links.emplace_back();
+    link.name.reserve(name_from.size() + 1 + name_to.size());
+    link.name.append(name_from).append(1, '>').append(name_to);
+    link.link_class = properties.link_class;
+    link.kind = properties.kind;
+    link.from = from;
+    link.to = to;
+    link.rate = properties.rate;
+    link.efficiency = properties.efficiency;
+    link.latency = properties.latency;
+    link.half_duplex = properties.half_duplex;
+    link.reverse = reverse;
+  };
+  add(a, b, name_a, name_b, first + 1);
+  add(b, a, name_b, name_a, first);
   return first;
 }
 
@@ -112,6 +111,7 @@ void validate(const Topology& topology) {
   const int vertices = static_cast<int>(topology.vertices.size());
   const int links = static_cast<int>(topology.links.size());
   std::unordered_set<std::string_view> names;
+  names.reserve(topology.vertices.size());
   for (const Vertex& vertex : topology.vertices) {
     if (vertex.name.empty()) find("a vertex has no name");
     if (!names.insert(vertex.name).second) find("two vertices have the name '" + vertex.name + "'");
@@ -142,6 +142,7 @@ void validate(const Topology& topology) {
     find("compute factors are given for some workers only");
   }
   std::unordered_set<int> seen;
+  seen.reserve(topology.workers.size());
   for (int worker : topology.workers) {
     if (worker < 0 || worker >= vertices) {
       find("a worker stands on a vertex that does not exist");

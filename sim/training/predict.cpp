@@ -69,9 +69,13 @@ void fill_links(const Scenario& scenario, const StepSimulation& simulation, doub
     for (const WireUse& wire : use.cost.wire) bytes[wire.link_class] += wire.bytes;
   }
   std::map<std::string, LinkUse> classes;
+  LinkUse* last = nullptr;  // links of a class mostly follow each other
   for (const Link& link : scenario.cluster.topology.links) {
-    LinkUse& use = classes[link.link_class];
-    use.name = link.link_class;
+    if (last == nullptr || last->name != link.link_class) {
+      last = &classes[link.link_class];
+      last->name = link.link_class;
+    }
+    LinkUse& use = *last;
     ++use.count;
     const double rate = link.rate.bytes_per_second() * link.efficiency;
     if (use.count == 1 || rate < use.bandwidth) use.bandwidth = rate;

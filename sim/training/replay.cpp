@@ -96,12 +96,13 @@ class Replay {
     work_.resize(input_.classes.size());
     members_of_group_.resize(graph_.groups.size());
     for (std::size_t g = 0; g < graph_.groups.size(); ++g) {
-      std::vector<int>& members = members_of_group_[g];
+      std::vector<bool> takes_part(ranks_.size());
       for (int rank : graph_.groups[g].ranks) {
-        members.push_back(input_.class_of_rank.at(static_cast<std::size_t>(rank)));
+        takes_part[static_cast<std::size_t>(input_.class_of_rank.at(static_cast<std::size_t>(rank)))] = true;
       }
-      std::sort(members.begin(), members.end());
-      members.erase(std::unique(members.begin(), members.end()), members.end());
+      for (std::size_t c = 0; c < ranks_.size(); ++c) {
+        if (takes_part[c]) members_of_group_[g].push_back(static_cast<int>(c));
+      }
     }
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
       ranks_[c].done.assign(operations(c).size() * ring, 0);

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <map>
+
 #include "sim/base/error.hpp"
 #include "sim/network/families.hpp"
 
@@ -69,4 +72,73 @@ TEST_CASE("a broken topology is refused with every finding") {
   } catch (const Error& error) {
     CHECK(error.diagnostics().size() == 3);
   }
+}
+
+// Ways put together from what lies around switches (hash, first) against those searched one by one (spread).
+TEST_CASE("ways between nodes are as short by the fabric's halves as by a search of the whole graph") {
+  EthernetNodes nodes = two_nodes_of_four();
+  nodes.nodes = 12;
+  for (const FabricShape& shape :
+       {FabricShape(LeafSpineShape{4, 3, 2}), FabricShape(FatTreeShape{}),
+        FabricShape(RailShape{6, true, 2, 1}), FabricShape(RailShape{0, false, 0, 1}),
+        FabricShape(DragonflyShape{4, 3, 1}), FabricShape(Torus{{3, 4}}), FabricShape(Torus{{12}}),
+        FabricShape(WanShape{3, Rate(1e9), Time(5)})}) {
+    auto ways_of = [&](RouteChoice choice, auto visit) {
+      nodes.network.routes = choice;
+      const Topology topology = make_topology(FabricNodes{nodes, shape});
+      Routes routes(topology);
+      for (std::size_t a = 0; a < topology.workers.size(); a += 3) {
+        for (std::size_t b = 0; b < topology.workers.size(); ++b) {
+          if (a != b) visit(topology, a, b, routes.between(topology.workers[a], topology.workers[b]));
+        }
+      }
+    };
+    // As routes.hpp gives them: no bridges with links to each other here.
+    auto length = [](const Topology& topology, std::span<const int> way) {
+      int sum = 0;
+      for (int link : way) {
+        const LinkKind kind = topology.links[static_cast<std::size_t>(link)].kind;
+        sum += kind == LinkKind::network || kind == LinkKind::pcie ? 3 : 2;
+      }
+      return sum;
+    };
+    std::map<std::pair<std::size_t, std::size_t>, int> searched;
+    ways_of(RouteChoice::spread, [&](const Topology& topology, std::size_t a, std::size_t b, auto way) {
+      searched[{a, b}] = length(topology, way);
+    });
+    for (const RouteChoice choice : {RouteChoice::hash, RouteChoice::first}) {
+      ways_of(choice, [&](const Topology& topology, std::size_t a, std::size_t b, auto way) {
+        CHECK(length(topology, way) == searched[{a, b}]);
+        int here = topology.workers[a];
+        for (int link : way) {
+          REQUIRE(topology.links[static_cast<std::size_t>(link)].from == here);
+          here = topology.links[static_cast<std::size_t>(link)].to;
+        }
+        CHECK(here == topology.workers[b]);
+      });
+    }
+  }
+}
+
+TEST_CASE("a hash spreads flows over the cores of a fat tree like dice") {
+  EthernetNodes nodes = two_nodes_of_four();
+  nodes.nodes = 128;
+  nodes.gpus_per_node = nodes.nics = 1;
+  const Topology topology = make_topology(FabricNodes{nodes, FatTreeShape{}});  // 4 x 4 cores
+  Routes routes(topology);
+  std::map<int, int> by_core;
+  int flows = 0;
+  for (std::size_t a = 0; a < 16; ++a) {
+    for (std::size_t b = 64; b < 128; ++b) {
+      ++flows;
+      for (int link : routes.between(topology.workers[a], topology.workers[b])) {
+        const int to = topology.links[static_cast<std::size_t>(link)].to;
+        if (topology.vertices[static_cast<std::size_t>(to)].name.starts_with("core")) ++by_core[to];
+      }
+    }
+  }
+  REQUIRE(by_core.size() == 16);
+  double chi_squared = 0;
+  for (const auto& [core, count] : by_core) chi_squared += std::pow(count - flows / 16.0, 2) / (flows / 16.0);
+  CHECK(chi_squared < 37.7);  // 15 degrees of freedom, 0.1 %
 }

@@ -1,0 +1,159 @@
+#include "sim/network/fabric_ways.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/base/random.hpp"
+
+namespace foretrain {
+namespace {
+
+constexpr std::uint16_t nowhere = std::numeric_limits<std::uint16_t>::max();
+constexpr std::size_t most_bytes = std::size_t{128} << 20;
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+}  // namespace
+
+FabricWays::FabricWays(const WayGraph& graph) : graph_(graph) {
+  place_.assign(graph.vertices(), -1);
+  for (std::size_t v = 0; v < graph.vertices(); ++v) {
+    if (!graph.is_outside(static_cast<int>(v))) continue;
+    place_[v] = static_cast<std::int32_t>(vertex_.size());
+    vertex_.push_back(static_cast<std::int32_t>(v));
+  }
+  forward_.resize(vertex_.size());
+  backward_.resize(vertex_.size());
+}
+
+bool FabricWays::is_small() const {
+  return vertex_.size() * vertex_.size() * 2 * sizeof(std::uint16_t) <= most_bytes;
+}
+
+FabricWays::Ball& FabricWays::ball(int switch_place, bool forward) {
+  Ball& out = (forward ? forward_ : backward_)[at(switch_place)];
+  if (out.distance.empty()) {
+    out.distance.assign(vertex_.size(), nowhere);
+    out.distance[at(switch_place)] = 0;
+    out.rings.push_back({switch_place});
+  }
+  return out;
+}
+
+// Dijkstra over short whole lengths: a list for each distance.
+void FabricWays::grow(Ball& ball, bool forward, int radius) const {
+  while (ball.radius < radius) {
+    if (ball.is_whole()) {
+      ball.radius = radius;
+      return;
+    }
+    const int here = ++ball.radius;
+    for (std::size_t i = 0; i < ball.rings[at(here)].size(); ++i) {
+      const int place = ball.rings[at(here)][i];
+      if (ball.distance[at(place)] != here) continue;
+      const int vertex = vertex_[at(place)];
+      for (const WayLink& link : forward ? graph_.leaving(vertex) : graph_.arriving(vertex)) {
+        const int other = place_[at(link.other)];
+        if (other < 0) continue;
+        const int reached = here + link.length;
+        if (reached >= ball.distance[at(other)]) continue;
+        ball.distance[at(other)] = static_cast<std::uint16_t>(reached);
+        if (at(reached) >= ball.rings.size()) ball.rings.resize(at(reached) + 1);
+        ball.rings[at(reached)].push_back(other);
+      }
+    }
+  }
+}
+
+// Once both are settled to half of the best length so far, no way can be shorter, and the links in the middle
+// of every shortest way are labelled.
+int FabricWays::meet(Ball& from, Ball& to) const {
+  constexpr int none = std::numeric_limits<int>::max(), stride = 3;
+  for (;;) {
+    const Ball& smaller = from.rings.size() <= to.rings.size() ? from : to;
+    const Ball& larger = &smaller == &from ? to : from;
+    int best = none;
+    for (const auto& ring : smaller.rings) {
+      for (const int place : ring) {
+        const int beyond = larger.distance[at(place)];
+        if (beyond != nowhere) best = std::min(best, smaller.distance[at(place)] + beyond);
+      }
+    }
+    const int half = best == none ? 0 : (best + 1) / 2;
+    if (best != none && from.radius >= half && to.radius >= half) return best;
+    if (best == none && from.is_whole() && to.is_whole()) return -1;
+    const int radius = best == none ? std::min(from.radius, to.radius) + stride : half;
+    grow(from, true, radius);
+    grow(to, false, radius);
+  }
+}
+
+int FabricWays::distance(int from, int to) {
+  if (from == to) return 0;
+  const int a = place_[at(from)], b = place_[at(to)];
+  const auto [found, is_new] = distances_.try_emplace(
+      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32) | static_cast<std::uint32_t>(b), -1);
+  if (is_new) found->second = meet(ball(a, true), ball(b, false));
+  return found->second;
+}
+
+// A place in the middle of a shortest way: half the length away, or the next on the way. By the hash: drawn
+// until one fits, which is at once where the fabric is regular; else of all that fit.
+int FabricWays::meeting(const Ball& from, const Ball& to, int length, std::uint64_t flow_hash,
+                        bool first) const {
+  auto fits = [&](int place, int d) {
+    return from.distance[at(place)] == d && d + to.distance[at(place)] == length;
+  };
+  const int half = (length + 1) / 2;
+  constexpr std::uint64_t draws = 4;
+  if (!first && !from.rings[at(half)].empty()) {
+    const auto& ring = from.rings[at(half)];
+    for (std::uint64_t draw = 0; draw < draws; ++draw) {
+      const int place = ring[mixed_bits(~flow_hash + draw) % ring.size()];
+      if (fits(place, half)) return place;
+    }
+  }
+  std::vector<int> all;
+  for (int d = half; d < half + WayGraph::longest_link && at(d) < from.rings.size(); ++d) {
+    for (const int place : from.rings[at(d)]) {
+      if (fits(place, d)) all.push_back(place);
+    }
+    if (!all.empty()) break;
+  }
+  return all[first ? 0 : mixed_bits(~flow_hash + draws) % all.size()];
+}
+
+void FabricWays::append_way(int from, int to, std::uint64_t flow_hash, bool first, std::vector<int>& way) {
+  if (from == to) return;
+  const int length = distance(from, to);
+  const Ball& source = ball(place_[at(from)], true);
+  const Ball& target = ball(place_[at(to)], false);
+  auto choice = [&](std::uint64_t fitting, std::uint64_t salt) {
+    return first || fitting == 1 ? 0 : mixed_bits(flow_hash ^ salt) % fitting;
+  };
+  const int middle = meeting(source, target, length, flow_hash, first);
+  std::vector<const WayLink*>& fitting = fitting_;
+  auto walk = [&](const Ball& ball, bool back) {
+    const auto begin = static_cast<std::ptrdiff_t>(way.size());
+    for (int place = middle; ball.distance[at(place)] != 0;) {
+      const int vertex = vertex_[at(place)];
+      fitting.clear();
+      for (const WayLink& link : back ? graph_.arriving(vertex) : graph_.leaving(vertex)) {
+        const int other = place_[at(link.other)];
+        if (other >= 0 && ball.distance[at(other)] + link.length == ball.distance[at(place)]) {
+          fitting.push_back(&link);
+        }
+      }
+      const WayLink& taken = *fitting[choice(fitting.size(), static_cast<std::uint64_t>(vertex))];
+      way.push_back(taken.link);
+      place = place_[at(taken.other)];
+    }
+    if (back) std::reverse(way.begin() + begin, way.end());
+  };
+  walk(source, true);
+  walk(target, false);
+}
+
+}  // namespace foretrain

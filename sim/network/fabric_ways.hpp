@@ -1,0 +1,50 @@
+// Shortest ways between the switches of a network. What lies around a switch is searched once and met halfway
+// by what lies around another, so that a fabric of thousands of switches costs little for each pair.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/network/way_graph.hpp"
+
+namespace foretrain {
+
+// Keeps a reference to the graph.
+class FabricWays {
+ public:
+  explicit FabricWays(const WayGraph& graph);
+
+  // Length between two switches of the network, -1 where there is no way over switches alone.
+  int distance(int from, int to);
+
+  // Appends the links of a shortest way. Of equally short ones that by `flow_hash`, or the first.
+  void append_way(int from, int to, std::uint64_t flow_hash, bool first, std::vector<int>& way);
+
+  // Bytes that the balls around all switches may come to; with more, ways are better searched one by one.
+  bool is_small() const;
+
+ private:
+  // Everything up to a radius around a switch, away from it or towards it.
+  struct Ball {
+    int radius = -1;                      // settled up to here
+    std::vector<std::uint16_t> distance;  // by place among the switches; those on the rim are labelled
+    std::vector<std::vector<std::int32_t>> rings;  // places by distance; some stand in a farther ring too
+    bool is_whole() const { return radius + 1 >= static_cast<int>(rings.size()); }
+  };
+
+  Ball& ball(int switch_place, bool forward);
+  void grow(Ball& ball, bool forward, int radius) const;
+  // Both balls, so large that they meet; the length, or -1.
+  int meet(Ball& from, Ball& to) const;
+  int meeting(const Ball& from, const Ball& to, int length, std::uint64_t flow_hash, bool first) const;
+
+  const WayGraph& graph_;
+  std::vector<std::int32_t> place_;  // of a vertex among the switches, -1: none
+  std::vector<std::int32_t> vertex_;
+  std::vector<Ball> forward_, backward_;
+  std::unordered_map<std::uint64_t, int> distances_;
+  std::vector<const WayLink*> fitting_;  // of one choice
+};
+
+}  // namespace foretrain
