@@ -16,8 +16,10 @@
 #include "app/signals.hpp"
 #include "app/verb.hpp"
 #include "device/registry.hpp"
+#include "execute/measured_job.hpp"
 #include "execute/network_interface.hpp"
 #include "execute/prediction.hpp"
+#include "execute/record_files.hpp"
 #include "execute/run_record_json.hpp"
 #include "execute/run_session.hpp"
 #include "sim/base/error.hpp"
@@ -32,7 +34,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, settings, profiles;
-  std::string out, device, group, data, checkpoint;
+  std::string out, device, group, data, checkpoint, costs_from;
   bool resume = false;
   int steps = 0, warmup = 10, repeats = 1, phase_every = 5;
   double time_limit = 30;
@@ -48,6 +50,7 @@ struct Planned {
   std::size_t file = 0;
   int repeat = 0;
   std::filesystem::path target;
+  const std::vector<std::string>* overrides = nullptr;
 };
 
 std::string whole_file(const std::filesystem::path& path) {
@@ -83,17 +86,55 @@ bool is_record_name(const std::filesystem::path& path) {
   return path.extension() == ".json" || path.extension() == ".gz" || path == "/dev/null";
 }
 
-std::vector<Planned> plan_runs(const Options& options, const std::vector<Scenario>& scenarios) {
+// A scenario and the settings with which it was read.
+struct ReadScenario {
+  Scenario scenario;
+  std::vector<std::string> overrides;
+};
+
+// With the costs of its job that an earlier run measured, where one is named.
+ReadScenario read_for_run(const Options& options, const std::string& file, const Catalog& catalog,
+                          const std::optional<MeasuredJob>& costs) {
+  ReadScenario out{{}, overrides_of(options)};
+  out.scenario = read_scenario(file, catalog, out.overrides);
+  if (costs && out.scenario.job) {
+    const std::vector<std::string> settings = cost_settings(*costs, *out.scenario.job);
+    for (const std::string& setting : settings) note(fmt::format("measured before: --set '{}'", setting));
+    out.overrides.insert(out.overrides.end(), settings.begin(), settings.end());
+    out.scenario = read_scenario(file, catalog, out.overrides);
+  }
+  for (const std::string& hint : out.scenario.warnings) warning(hint);
+  // So many steps of the first phase, and no job.
+  if (options.steps > 0 && out.scenario.job) {
+    if (out.scenario.job->schedule) {
+      if (const auto plan = job_plan(out.scenario))
+        out.scenario = with_phase(out.scenario, plan->phases.front());
+    }
+    out.scenario.job = nullptr;
+  }
+  return out;
+}
+
+std::optional<MeasuredJob> costs_of(const std::string& file) {
+  if (file.empty()) return std::nullopt;
+  const MeasuredJob measured = measured_job(read_record_files({file}).front().record);
+  if (measured.phases.empty()) {
+    throw Error(ErrorKind::input, fmt::format("run: --costs-from: {} is no record of a job", file));
+  }
+  return measured;
+}
+
+std::vector<Planned> plan_runs(const Options& options, const std::vector<ReadScenario>& scenarios) {
   std::vector<Planned> runs;
   const bool single = is_record_name(options.out);
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
     for (int repeat = 0; repeat < options.repeats; ++repeat) {
       std::filesystem::path target = options.out;
       if (!single) {
-        target /= options.repeats > 1 ? fmt::format("{}.{}.json", scenarios[i].name, repeat + 1)
-                                      : scenarios[i].name + ".json";
+        target /= options.repeats > 1 ? fmt::format("{}.{}.json", scenarios[i].scenario.name, repeat + 1)
+                                      : scenarios[i].scenario.name + ".json";
       }
-      runs.push_back({&scenarios[i], i, repeat, target});
+      runs.push_back({&scenarios[i].scenario, i, repeat, target, &scenarios[i].overrides});
     }
   }
   if (single && runs.size() > 1) {
@@ -133,7 +174,7 @@ RunRecord begin_record(const Options& options, const Planned& planned, const Cat
   record.machine = here;
   record.scenario_yaml = whole_file(options.files[planned.file]);
   record.scenario_file = options.files[planned.file];
-  record.overrides = overrides_of(options);
+  record.overrides = *planned.overrides;
   record.group = options.group;
   record.repeat = planned.repeat;
   record.profile_digest = profile_digest(*planned.scenario, catalog);
@@ -191,7 +232,9 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   how.rank.phase_every = options.phase_every;
   how.rank.seed = options.seed;
   how.rank.data = make_data_source(options.data, *planned.scenario->model, options.seed);
-  if (options.steps == 0) how.job = job_plan(*planned.scenario);
+  how.job = job_plan(*planned.scenario);
+  if (writes && how.job && !how.job->checkpoints.empty() && options.checkpoint.empty())
+    warning(record.scenario_name + ": no checkpoint is written, for --checkpoint names no file");
   how.checkpoint = options.checkpoint;
   how.resume = options.resume;
   RunCallbacks callbacks;
@@ -226,12 +269,10 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
 
 int run(const Options& options) {
   const Catalog catalog(data_directories());
-  std::vector<Scenario> scenarios;
-  const std::vector<std::string> overrides = overrides_of(options);
-  for (const std::string& file : options.files) {
-    scenarios.push_back(read_scenario(file, catalog, overrides));
-    for (const std::string& hint : scenarios.back().warnings) warning(hint);
-  }
+  std::vector<ReadScenario> scenarios;
+  const std::optional<MeasuredJob> costs = costs_of(options.costs_from);
+  for (const std::string& file : options.files)
+    scenarios.push_back(read_for_run(options, file, catalog, costs));
   const std::vector<Planned> runs = plan_runs(options, scenarios);
   if (options.resume && options.checkpoint.empty()) {
     throw Error(ErrorKind::input, "run: --resume needs --checkpoint FILE");
@@ -242,9 +283,9 @@ int run(const Options& options) {
   device::Backend& backend = device::choose_backend(options.device);
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
   RunSession session(backend, read_launch_environment(environment), environment);
-  for (const Scenario& scenario : scenarios) {
+  for (const ReadScenario& read : scenarios) {
     // All mismatches before the first run.
-    const LocalWorkers local = session.local_workers(scenario);
+    const LocalWorkers local = session.local_workers(read.scenario);
     if (local.spans_processes) check_network_interface(environment, local.first_rank);
   }
   if (!is_record_name(options.out)) std::filesystem::create_directories(options.out);
@@ -307,6 +348,12 @@ Action prepare_run(CLI::App& command) {
                   "where a job's checkpoints go, as often as the scenario says")
       ->type_name("FILE");
   command.add_flag("--resume", options->resume, "go on from the checkpoint, where there is one");
+  command
+      .add_option(
+          "--costs-from", options->costs_from,
+          "the record of an earlier run of a job: its start-up, changes of workers and batch and rate of "
+          "checkpoints stand in the prediction")
+      ->type_name("RUN.json");
   command.add_option("--group", options->group, "name of the campaign, kept in the record")
       ->type_name("NAME");
   command.add_option("--seed", options->seed, "of weights and data (default 1)")->type_name("N");

@@ -71,6 +71,13 @@ int judge(const Validation& validation, double bound) {
     ++missed;
     error(fmt::format("{}: off by {:+.2f} %, more than {:g} %", row.scenario, *row.error * 100, bound * 100));
   }
+  for (const JobRow& job : validation.jobs) {
+    const JobPartRow& total = job.parts.back();
+    if (!total.error || std::abs(*total.error) <= bound) continue;
+    ++missed;
+    error(fmt::format("{}: its whole job is off by {:+.2f} %, more than {:g} %", job.scenario,
+                      *total.error * 100, bound * 100));
+  }
   return missed > 0 ? static_cast<int>(ErrorKind::bound) : 0;
 }
 
@@ -140,6 +147,9 @@ int validate(const ValidateOptions& options) {
   end_progress();
   for (const std::string& each : skipped) warning(each + "; left out");
   for (const ValidationRow& row : validation.rows) {
+    for (const std::string& each : row.notes) note(row.scenario + ": " + each);
+  }
+  for (const JobRow& row : validation.jobs) {
     for (const std::string& each : row.notes) note(row.scenario + ": " + each);
   }
 

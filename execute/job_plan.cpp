@@ -3,23 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "sim/input/job.hpp"
 #include "sim/job/predict_job.hpp"
 #include "sim/job/step_shapes.hpp"
+#include "sim/job/trigger.hpp"
 
 namespace foretrain {
 namespace {
 
-std::int64_t updates_in(double epochs, double updates_an_epoch) {
-  return std::max<std::int64_t>(1, std::llround(epochs * updates_an_epoch));
+// Evaluations or checkpoints as the timeline of a predicted job has them.
+std::optional<Trigger> trigger_of(const Interval& every, double samples) {
+  if (every.amount <= 0) return std::nullopt;
+  if (every.unit == Interval::Unit::time)
+    throw Error(ErrorKind::input, "run: evaluates and saves after epochs or updates, not after times");
+  return Trigger(every, samples);
 }
 
-std::int64_t updates_of(const Interval& interval, double updates_an_epoch) {
-  if (interval.unit == Interval::Unit::epochs) return updates_in(interval.amount, updates_an_epoch);
-  if (interval.unit == Interval::Unit::updates) return std::llround(interval.amount);
-  throw Error(ErrorKind::input, "run: evaluates and saves after epochs or updates, not after times");
+void check_evaluation(const JobPlan& plan, const Evaluation& evaluation) {
+  for (const TrainingPhase& phase : plan.phases) {
+    if (evaluation.batch_per_worker == 0 || evaluation.batch_per_worker * phase.workers == phase.batch)
+      continue;
+    throw Error(ErrorKind::input,
+                fmt::format("run: evaluates at the batch of training, {} a worker; leave out "
+                            "job.evaluate.batch_per_worker ({})",
+                            phase.batch / phase.workers, evaluation.batch_per_worker));
+  }
 }
 
 }  // namespace
@@ -42,8 +51,16 @@ std::optional<JobPlan> job_plan(const Scenario& scenario) {
   }
   JobPlan plan;
   const ScheduleInput input = schedule_input(scenario);
+  const auto samples = static_cast<double>(*scenario.dataset_samples);
+  std::optional<Trigger> evaluate, save;
+  if (job.evaluate) evaluate = trigger_of(job.evaluate->every, samples);
+  if (job.checkpoint) save = trigger_of(job.checkpoint->every, samples);
   for (ScheduleCursor cursor(input); !cursor.is_finished();) {
     const UpdateRun run = cursor.run();
+    std::int64_t count = run.updates;
+    for (const auto* trigger : {&evaluate, &save}) {
+      if (*trigger) count = std::min(count, (*trigger)->distance(cursor, run, 0, 0));
+    }
     std::optional<double> rate;
     if (job.schedule && job.learning_rate.kind == LearningRateLaw::Kind::constant)
       rate = cursor.learning_rate();
@@ -52,22 +69,18 @@ std::optional<JobPlan> job_plan(const Scenario& scenario) {
                                                   plan.phases.back().workers == run.workers &&
                                                   plan.phases.back().learning_rate == rate));
     if (goes_on) {
-      plan.phases.back().updates += run.updates;
+      plan.phases.back().updates += count;
     } else {
-      plan.phases.push_back({run.updates, run.batch, run.workers, rate});
+      plan.phases.push_back({count, run.batch, run.workers, rate});
     }
-    cursor.advance(run.updates);
+    cursor.advance(count);
+    if (evaluate && evaluate->take(cursor, 0)) plan.evaluations.push_back(cursor.updates());
+    if (save && save->take(cursor, 0)) plan.checkpoints.push_back(cursor.updates());
   }
-  double an_epoch =
-      static_cast<double>(*scenario.dataset_samples) / static_cast<double>(scenario.batch_global);
-  if (job.last_batch == LastBatch::keep) an_epoch = std::ceil(an_epoch);
-  if (job.last_batch == LastBatch::drop) an_epoch = std::floor(an_epoch);
-  if (job.evaluate && job.evaluate->every.amount > 0) {
-    plan.evaluate_every = updates_of(job.evaluate->every, an_epoch);
+  if (job.evaluate) {
     plan.evaluation_samples = job.evaluate->samples;
-  }
-  if (job.checkpoint && job.checkpoint->every.amount > 0) {
-    plan.checkpoint_every = updates_of(job.checkpoint->every, an_epoch);
+    plan.evaluates_on_one = job.evaluate->on_one_worker;
+    check_evaluation(plan, *job.evaluate);
   }
   return plan;
 }

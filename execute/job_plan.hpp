@@ -19,16 +19,17 @@ struct TrainingPhase {
 
 struct JobPlan {
   std::vector<TrainingPhase> phases;
-  std::int64_t evaluate_every = 0;  // updates; 0: never
+  // After which updates of the job, ascending.
+  std::vector<std::int64_t> evaluations, checkpoints;
   std::int64_t evaluation_samples = 0;
-  std::int64_t checkpoint_every = 0;
+  bool evaluates_on_one = false;  // rank 0 has all of them, the others wait
 
   std::int64_t updates() const;
 };
 
 // The job of a scenario: its epochs over its data set by its schedule. A short last batch that is kept is an
 // update of the full size. None where it has no job. Throws Error (input) where it has a job and no data set,
-// or a schedule that follows a loss.
+// a schedule that follows a loss, or evaluations at a batch that is not the one of training.
 std::optional<JobPlan> job_plan(const Scenario& scenario);
 
 // The scenario as one phase runs it. Throws Error (input) where the batch cannot be dealt out equally.

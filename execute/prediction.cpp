@@ -7,17 +7,18 @@
 #include "execute/distance.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/base/utc.hpp"
+#include "sim/job/predict_job.hpp"
 #include "sim/output/json.hpp"
 #include "sim/training/memory.hpp"
-#include "sim/training/predict.hpp"
 
 namespace foretrain {
 
 PredictionBefore predict_before(const Scenario& scenario, const Machine& here, std::uint64_t seed) {
-  PredictOptions options;
+  JobOptions options;
   options.seed = seed;
   options.remedies = false;
-  const Result result = predict(scenario, options);
+  options.baseline = false;
+  const Result result = predict_job(scenario, options);
   PredictionBefore prediction;
   write_json({&result, 1}, [&](std::string_view piece) { prediction.json += piece; });
   prediction.time = utc_now();

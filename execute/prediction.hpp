@@ -9,8 +9,8 @@
 
 namespace foretrain {
 
-// Predicts, writes the result as JSON (foretrain/result/1) and takes its digest; `here` is the machine that
-// will run it. Throws Error (unavailable) where the profile lacks a part.
+// Predicts the step and the job, writes the result as JSON (foretrain/result/1) and takes its digest; `here`
+// is the machine that will run it. Throws Error (unavailable) where the profile lacks a part.
 PredictionBefore predict_before(const Scenario& scenario, const Machine& here, std::uint64_t seed = 1);
 
 // Says that a step will not fit into the devices of `here`, and the largest batch that would; empty where it

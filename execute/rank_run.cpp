@@ -100,9 +100,9 @@ class RankRun {
     for (std::int64_t done = job.first_update + 1; whole && done <= job.first_update + job.updates; ++done) {
       whole = issue(1);
       if (!whole) break;
-      const bool evaluates = plan.evaluate_every > 0 && done % plan.evaluate_every == 0;
-      const bool saves =
-          plan.checkpoint_every > 0 && done % plan.checkpoint_every == 0 && !job.checkpoint.empty();
+      const bool evaluates = std::binary_search(plan.evaluations.begin(), plan.evaluations.end(), done);
+      const bool saves = !job.checkpoint.empty() &&
+                         std::binary_search(plan.checkpoints.begin(), plan.checkpoints.end(), done);
       if (!evaluates && !saves) continue;
       meter_.drain();
       if (evaluates) evaluate(done);
@@ -164,10 +164,14 @@ class RankRun {
 
   // Forward passes over the input that lies on the device.
   void evaluate(std::int64_t updates) {
+    const bool on_one = options_.job->plan->evaluates_on_one;
+    if (on_one && place_.rank != 0) return;
     control_.set_stage(place_.local, "evaluating");
     const double begin = now();
-    const std::int64_t a_pass = scenario_.batch_per_worker / scenario_.strategy.accumulation * place_.world;
+    const std::int64_t a_pass =
+        scenario_.batch_per_worker / scenario_.strategy.accumulation * (on_one ? 1 : place_.world);
     const std::int64_t passes = (options_.job->plan->evaluation_samples + a_pass - 1) / a_pass;
+    program_.prepare_weights();
     for (std::int64_t pass = 0; pass < passes; ++pass) {
       control_.check();
       for (const device::WorkItem& item : program_.forward_items()) program_.issue(item);
@@ -334,7 +338,14 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   record.launches = trainer.launches();
   RankRun run(scenario, options, place, worker, *program, trainer, control, record);
   bool whole = true;
-  if (job == nullptr || job->begins) whole = warm_up(options, *program, exchange, run, record);
+  if (job == nullptr || job->begins) {
+    whole = warm_up(options, *program, exchange, run, record);
+  } else {
+    // What a new shape does once (connections, modules of kernels) belongs to the change, not to its phase.
+    constexpr int enough = 2;
+    whole = run.warm_up(enough);
+    run.drain();
+  }
   if (!whole) return {};
   if (job == nullptr) {
     int steps = options.length.steps.value_or(0);

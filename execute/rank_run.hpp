@@ -30,11 +30,11 @@ int default_steps(double step_seconds);
 struct RankJob {
   const JobPlan* plan = nullptr;
   std::int64_t first_update = 0, updates = 0;  // of the whole job, and how many from there
-  bool begins = true;                          // of this run: warm up first, which leaves no trace
-  const TrainingState* start = nullptr;        // null: weights as initialized
-  TrainingState* end = nullptr;                // filled by the first rank of the process
-  std::filesystem::path checkpoint;            // written by rank 0
-  std::string identity;                        // of the checkpoint
+  bool begins = true;  // of this run: the whole warm-up first, else two steps; they leave no trace
+  const TrainingState* start = nullptr;  // null: weights as initialized
+  TrainingState* end = nullptr;          // filled by the first rank of the process
+  std::filesystem::path checkpoint;      // written by rank 0
+  std::string identity;                  // of the checkpoint
 };
 
 // What happened when; written by the first rank of the process.

@@ -11,7 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/input/scenario_reader.hpp"
-#include "sim/training/predict.hpp"
+#include "sim/job/predict_job.hpp"
 
 namespace foretrain {
 namespace {
@@ -102,15 +102,17 @@ Reprediction Repredictor::operator()(const FiledRecord& filed) {
   try {
     const auto scenario = scenario_of(filed, out.problem);
     if (!scenario) return out;
-    PredictOptions options;
+    JobOptions options;
     options.remedies = false;
-    const Result result = predict(*scenario, options);
+    options.baseline = false;
+    Result result = predict_job(*scenario, options);
     out.step = result.step.time;
     out.low = result.step.low;
     out.high = result.step.high;
     out.gradient_bytes = result.communication.bytes_per_worker;
     out.slowest_link = slowest_link(scenario->cluster.topology);
     out.distance = distance_of(*scenario, filed.record.machine);
+    out.job = std::move(result.job);
   } catch (const Error& error) {
     out.problem = first_of(error.diagnostics());
     if (out.problem.empty()) out.problem = error.what();

@@ -3,17 +3,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/base/quantile.hpp"
 
 namespace foretrain {
+namespace {
+
+// Which ranks and how many of their steps belong to the first phase of a job; all where there is one only.
+struct FirstPhase {
+  int workers = std::numeric_limits<int>::max();
+  std::size_t steps = std::numeric_limits<std::size_t>::max();
+};
+
+FirstPhase first_phase(const RunRecord& record) {
+  const RunEvent* first = nullptr;
+  for (const RunEvent& event : record.events) {
+    if (event.what != "phase") continue;
+    if (first != nullptr) return {first->workers, static_cast<std::size_t>(event.step - first->step)};
+    first = &event;
+  }
+  return {};
+}
+
+}  // namespace
 
 MeasuredStep measured_step(const RunRecord& record) {
   std::vector<double> steps;
+  const FirstPhase first = first_phase(record);
   for (const RankRecord& rank : record.ranks) {
+    if (rank.rank >= first.workers) continue;
     const std::vector<double>& own = rank.step.empty() ? rank.step_host : rank.step;
-    if (steps.size() < own.size()) steps.resize(own.size());
-    for (std::size_t i = 0; i < own.size(); ++i) steps[i] = std::max(steps[i], own[i]);
+    const std::size_t count = std::min(own.size(), first.steps);
+    if (steps.size() < count) steps.resize(count);
+    for (std::size_t i = 0; i < count; ++i) steps[i] = std::max(steps[i], own[i]);
   }
   MeasuredStep out;
   out.steps = static_cast<int>(steps.size());

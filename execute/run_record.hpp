@@ -125,7 +125,8 @@ struct RunRecord {
   std::vector<MonitorFinding> findings;
 };
 
-// Median, 5th and 95th percentile over the counted steps, where a step takes as long as on its slowest rank.
+// Median, 5th and 95th percentile over the counted steps (of a job those of its first phase), where a step
+// takes as long as on its slowest rank.
 struct MeasuredStep {
   double median = 0, p05 = 0, p95 = 0;
   int steps = 0;

@@ -83,12 +83,16 @@ void append_ranks(std::vector<RankRecord>& to, std::vector<RankRecord> from) {
   }
 }
 
-// From the end of the phase before to the beginning of the one whose events were added last.
-void note_rescale(RunTimeline& timeline, std::size_t first_event, double begin, std::int64_t updates,
-                  const TrainingPhase& phase) {
-  double end = timeline.now();
-  for (std::size_t i = first_event; i < timeline.events.size(); ++i) {
-    if (timeline.events[i].what == "phase") end = timeline.events[i].begin;
+// From the end of the phase before to the beginning of the one that was added last.
+void note_rescale(RunTimeline& timeline, std::int64_t updates, const TrainingPhase& phase) {
+  double begin = 0, end = timeline.now();
+  for (const RunEvent& event : timeline.events) {
+    if (event.what != "phase") continue;
+    if (event.step < updates) {
+      begin = event.end;
+    } else {
+      end = event.begin;
+    }
   }
   timeline.events.push_back({"rescale", begin, end, updates, phase.batch, phase.workers, 0});
   std::stable_sort(timeline.events.begin(), timeline.events.end(),
@@ -259,10 +263,13 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
     RankJob job{&plan,   from, end - from, is_first, has_state ? &state : nullptr, &after, options.checkpoint,
                 identity};
     options.rank.job = &job;
-    const double rescale = options.rank.timeline->now();
-    const std::size_t events = options.rank.timeline->events.size();
+    if (is_first) {
+      record.batch_per_worker = part.batch_per_worker;
+      record.workers = phase.workers;
+      record.nodes = part.cluster.topology.nodes;
+    }
     if (!train(part, options, callbacks, record)) return false;
-    if (!is_first) note_rescale(*options.rank.timeline, events, rescale, from, phase);
+    if (!is_first) note_rescale(*options.rank.timeline, from, phase);
     state = std::move(after);
     has_state = true;
     is_first = false;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "execute/job_validation.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/base/sha256.hpp"
 
@@ -71,6 +72,10 @@ void add_naive(const RunRecord& record, std::span<const FiledRecord> records, Va
 }
 
 void add_memory(const RunRecord& record, ValidationRow& row) {
+  // The prediction is of the first phase, the peak of all.
+  const auto phases = std::count_if(record.events.begin(), record.events.end(),
+                                    [](const RunEvent& event) { return event.what == "phase"; });
+  if (phases > 1) return;
   double peak = 0;
   for (const RankRecord& rank : record.ranks) peak = std::max(peak, rank.peak_bytes);
   if (peak > 0 && record.prediction && record.prediction->peak_bytes > 0) {
@@ -266,11 +271,20 @@ Validation validate_records(std::span<const FiledRecord> records, const Repredic
     joined[key_of(each.record)].push_back(&each);
   }
   Validation out;
+  std::map<const FiledRecord*, Reprediction> predictions;
+  const auto remembered = [&](const FiledRecord& filed) {
+    const auto [found, is_new] = predictions.try_emplace(&filed);
+    if (is_new) found->second = repredict(filed);
+    return found->second;
+  };
   for (auto& [key, repeats] : joined) {
     std::stable_sort(repeats.begin(), repeats.end(), [](const FiledRecord* a, const FiledRecord* b) {
       return std::tie(a->record.repeat, a->file) < std::tie(b->record.repeat, b->file);
     });
-    out.rows.push_back(row_of(repeats, records, repredict));
+    out.rows.push_back(row_of(repeats, records, remembered));
+  }
+  for (const FiledRecord& each : records) {
+    if (auto row = job_row(each, remembered)) out.jobs.push_back(std::move(*row));
   }
   std::stable_sort(out.rows.begin(), out.rows.end(), [](const ValidationRow& a, const ValidationRow& b) {
     const double a_error = a.error ? std::abs(*a.error) : -1, b_error = b.error ? std::abs(*b.error) : -1;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "execute/run_record.hpp"
+#include "sim/output/result.hpp"
 
 namespace foretrain {
 
@@ -20,6 +21,7 @@ struct Reprediction {
   std::vector<std::string> distance;      // of the profile it rests on
   double gradient_bytes = 0;              // a worker's, a step
   double slowest_link = 0;                // bytes per second and direction, of the links that gradients cross
+  std::optional<JobPrediction> job;
   std::string problem;
 };
 
@@ -57,6 +59,23 @@ struct ValidationRow {
   bool noisy() const;  // its repeats differ by more than 2 %
 };
 
+// A part of a job's time, in seconds. Without `measured` it did not happen, without the others it was not
+// predicted.
+struct JobPartRow {
+  std::string what;  // "phase 1: batch 128 on 1", "evaluation", "checkpoint", "startup", "rescale", "total"
+  int count = 0;     // updates of a phase; else how often it happened
+  double measured = 0;
+  std::optional<double> predicted_before, predicted;
+  std::optional<double> error;  // of predicted_before; of predicted where nothing was predicted before
+};
+
+// A run of a whole job; the last part is the total.
+struct JobRow {
+  std::string file, scenario;
+  std::vector<JobPartRow> parts;
+  std::vector<std::string> notes;
+};
+
 struct ErrorSummary {
   int rows = 0;  // that the errors count: with a prediction, not noisy
   double mean_abs_error = 0, max_abs_error = 0, mean_error = 0;
@@ -73,6 +92,7 @@ struct NamedSummary {
 
 struct Validation {
   std::vector<ValidationRow> rows;                // worst first
+  std::vector<JobRow> jobs;                       // in the order of the records
   ErrorSummary summary;                           // of the predictions made before
   std::vector<NamedSummary> groups, by_distance;  // worst first; rows without distance: "in_sample"
   ErrorSummary now;                               // of what the simulator says today

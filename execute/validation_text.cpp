@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/output/csv.hpp"
@@ -127,6 +128,50 @@ std::string rows_table(const std::vector<ValidationRow>& rows) {
   return table.text();
 }
 
+void write_job(JsonWriter& json, const JobRow& job) {
+  json.begin_object();
+  json.member("scenario", job.scenario);
+  json.member("file", job.file);
+  json.key("parts");
+  json.begin_array();
+  for (const JobPartRow& part : job.parts) {
+    json.begin_object();
+    json.member("what", part.what);
+    json.member("count", part.count);
+    json.member("measured_s", part.measured);
+    json.member("predicted_before_s", part.predicted_before);
+    json.member("predicted_s", part.predicted);
+    json.member("error", part.error);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+// What happens several times is shown with the time of each.
+std::string job_table(const JobRow& job) {
+  using Align = TextTable::Align;
+  TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+                   Align::right, Align::right});
+  table.add(
+      {"job " + job.scenario, "count", "each took", "predicted", "all took", "predicted", "error", "now"});
+  for (const JobPartRow& part : job.parts) {
+    const std::optional<double> predicted = part.predicted_before ? part.predicted_before : part.predicted;
+    const double count = std::max(1, part.count);
+    const bool repeats = part.count > 1 && part.measured > 0;
+    const auto each = [&](std::optional<double> seconds) {
+      if (seconds && repeats) *seconds /= count;
+      return repeats ? optional_time(seconds) : "";
+    };
+    std::optional<double> now;
+    if (part.predicted && part.measured > 0) now = *part.predicted / part.measured - 1;
+    table.add({part.what, std::to_string(part.count), each(part.measured), each(predicted),
+               time_text(part.measured), optional_time(predicted), signed_percent(part.error),
+               signed_percent(now)});
+  }
+  return table.text();
+}
+
 void add_summary(TextTable& table, const std::string& name, const ErrorSummary& s) {
   auto optional_percent = [](const std::optional<double>& value) { return value ? percent(*value) : "-"; };
   table.add({name, std::to_string(s.rows), percent(s.mean_abs_error), percent(s.max_abs_error),
@@ -144,6 +189,10 @@ void write_validation_json(const Validation& validation, const TextSink& sink) {
   json.key("rows");
   json.begin_array();
   for (const ValidationRow& row : validation.rows) write_row(json, row);
+  json.end_array();
+  json.key("jobs");
+  json.begin_array();
+  for (const JobRow& job : validation.jobs) write_job(json, job);
   json.end_array();
   json.key("summary");
   write_summary(json, validation.summary);
@@ -219,12 +268,16 @@ std::string validation_table(const Validation& validation, const ValidationTable
     }
   }
   out += '\n' + table.text();
+  for (const JobRow& job : validation.jobs) out += '\n' + job_table(job);
   if (validation.memory_max_abs_error) {
     out += fmt::format("\npeak memory of a GPU: mean |error| {}, worst {}\n",
                        percent(*validation.memory_mean_abs_error), percent(*validation.memory_max_abs_error));
   }
   if (options.notes) {
     for (const ValidationRow& row : validation.rows) {
+      for (const std::string& note : row.notes) out += fmt::format("{}: {}\n", row.scenario, note);
+    }
+    for (const JobRow& row : validation.jobs) {
       for (const std::string& note : row.notes) out += fmt::format("{}: {}\n", row.scenario, note);
     }
   }

@@ -146,7 +146,8 @@ struct Job {
   WorkerRule workers;
   LearningRateLaw learning_rate;
   SamplesLaw samples;
-  double startup = 0, rescale = 0;  // seconds; rescale: at each change of workers
+  // Seconds. rescale: at each change of workers; rebatch: at each change of the batch alone.
+  double startup = 0, rescale = 0, rebatch = 0;
   std::shared_ptr<const Curve> curve;
   std::optional<Target> target;
   std::shared_ptr<const Scenario> baseline;  // none: the first phase held throughout

@@ -25,6 +25,7 @@ class JobReader {
                                          : LastBatch::keep;
     made_.startup = seconds(job_, "startup");
     made_.rescale = seconds(job_, "rescale");
+    made_.rebatch = seconds(job_, "rebatch");
     read_events();
     read_price();
     made_.power = job_.power("power");

@@ -59,8 +59,13 @@ ShapeTime StepShapes::of(std::int64_t batch, int workers, bool among_many) {
           between(a.high, b.high), between(a.p05, b.p05),       between(a.p95, b.p95)};
 }
 
-double StepShapes::forward(std::int64_t batch) {
-  const auto [found, is_new] = forward_.try_emplace(batch, 0.0);
+double StepShapes::passes(std::int64_t batch, std::int64_t count) {
+  const ForwardTime time = forward(batch);
+  return time.begin + static_cast<double>(count) * time.pass;
+}
+
+StepShapes::ForwardTime StepShapes::forward(std::int64_t batch) {
+  const auto [found, is_new] = forward_.try_emplace(batch);
   if (!is_new) return found->second;
   const Model* model = scenario_.model.get();
   Model listed;
@@ -68,7 +73,12 @@ double StepShapes::forward(std::int64_t batch) {
   ReplayInput replayed;
   if (scenario_.profile) {
     times = step_times(*model, *scenario_.profile, scenario_.precision, batch, scenario_.optimizer);
-    std::erase_if(times.before, [](const StepItem& item) { return item.name == "zero_gradients"; });
+    for (const StepItem& item : times.before) {
+      if (item.name == "cast_weights") found->second.begin += std::max(item.device, item.host);
+    }
+    std::erase_if(times.before, [](const StepItem& item) {
+      return item.name == "zero_gradients" || item.name == "cast_weights";
+    });
   } else {
     if (model == nullptr) {
       listed = parameters_of_size(scenario_.step_times->gradient_bytes);
@@ -90,7 +100,7 @@ double StepShapes::forward(std::int64_t batch) {
   constexpr int enough_to_settle = 8;
   replayed.steps = enough_to_settle;
   const ReplayResult result = replay(replayed);
-  found->second = result.classes[static_cast<std::size_t>(result.slowest)].duration().in_seconds();
+  found->second.pass = result.classes[static_cast<std::size_t>(result.slowest)].duration().in_seconds();
   return found->second;
 }
 

@@ -28,17 +28,22 @@ class StepShapes {
   // `among_many`: the job has hundreds of batches; shares of 64 samples and more are then interpolated
   // between simulated ones that lie 1.6 to 3.1 % apart.
   ShapeTime of(std::int64_t batch, int workers, bool among_many = false);
-  // Seconds of one forward pass of a worker over `batch` samples, back to back with others.
-  double forward(std::int64_t batch);
+  // Seconds of so many forward passes of a worker over `batch` samples each, back to back; the weights are
+  // brought to the precision of computing once.
+  double passes(std::int64_t batch, std::int64_t count);
 
   std::size_t simulated() const { return exact_.size(); }
 
  private:
+  struct ForwardTime {
+    double pass = 0, begin = 0;
+  };
+  ForwardTime forward(std::int64_t batch);
   const ShapeTime& exact(std::int64_t share, int workers);
 
   const Scenario& scenario_;
   std::map<std::pair<int, std::int64_t>, ShapeTime> exact_;  // by workers and share
-  std::map<std::int64_t, double> forward_;
+  std::map<std::int64_t, ForwardTime> forward_;
 };
 
 }  // namespace foretrain

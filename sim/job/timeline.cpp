@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "sim/base/error.hpp"
@@ -12,48 +11,11 @@
 #include "sim/base/random.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/job/input_supply.hpp"
+#include "sim/job/trigger.hpp"
 #include "sim/training/noise.hpp"
 
 namespace foretrain {
 namespace {
-
-constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
-
-// Something that comes again after so many epochs, updates or seconds.
-class Trigger {
- public:
-  Trigger(const Interval& every, double samples_per_epoch) : every_(every) {
-    step_ = every.unit == Interval::Unit::epochs ? every.amount * samples_per_epoch : every.amount;
-    next_ = step_;
-  }
-  // Updates of `run` until it is due, at least one.
-  std::int64_t distance(const ScheduleCursor& cursor, const UpdateRun& run, double now, double step) const {
-    if (step_ <= 0) return forever;
-    const double left = next_ - place(cursor, now);
-    const double each = every_.unit == Interval::Unit::epochs    ? static_cast<double>(run.batch)
-                        : every_.unit == Interval::Unit::updates ? 1
-                                                                 : step;
-    if (each <= 0 || left / each > 9e15) return forever;
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(left / each - 1e-9)));
-  }
-  // Whether it is due; then it is set to the next time.
-  bool take(const ScheduleCursor& cursor, double now) {
-    const double here = place(cursor, now);
-    if (step_ <= 0 || here < next_ * (1 - 1e-12)) return false;
-    next_ = (std::floor(here / step_ * (1 + 1e-12)) + 1) * step_;
-    return true;
-  }
-
- private:
-  double place(const ScheduleCursor& cursor, double now) const {
-    return every_.unit == Interval::Unit::epochs    ? cursor.position()
-           : every_.unit == Interval::Unit::updates ? static_cast<double>(cursor.updates())
-                                                    : now;
-  }
-
-  Interval every_;
-  double step_ = 0, next_ = 0;
-};
 
 enum class Kind { started, trained, evaluated, logged, adapted, saved, written, rescaled, failed };
 
@@ -72,6 +34,7 @@ struct State {
   JobPhase last_phase;
   double below = 0, above = 0;
   std::int64_t next_point = 0, evaluations = 0, checkpoints = 0;
+  std::int64_t batch = 0;  // of the phase; a short last one counts as none
   int workers = 0;
   bool has_adapted = false;
 };
@@ -82,7 +45,7 @@ class Simulation {
       : in_(input),
         job_(*input.schedule.job),
         totals_(totals_of(input.schedule)),
-        state_{ScheduleCursor(input.schedule), {}, {}, {}, {}, 0, 0, {}, 0, 0, 0, 0, 0, 0, false},
+        state_{ScheduleCursor(input.schedule), {}, {}, {}, {}, 0, 0, {}, 0, 0, 0, 0, 0, 0, 0, false},
         saved_(state_),
         draws_(input.seed, {1, input.draw}) {
     const auto samples = static_cast<double>(input.schedule.samples);
@@ -96,7 +59,11 @@ class Simulation {
   }
 
   JobTimeline run() {
-    if (!state_.cursor.is_finished()) state_.workers = state_.cursor.run().workers;
+    if (!state_.cursor.is_finished()) {
+      const UpdateRun first = state_.cursor.run();
+      state_.workers = first.workers;
+      state_.batch = first.batch;
+    }
     saved_ = state_;
     start(0);
     draw_failure();
@@ -207,11 +174,14 @@ class Simulation {
       return;
     }
     const UpdateRun run = state_.cursor.run();
+    const bool grows = !run.is_short && run.batch != state_.batch;
+    if (!run.is_short) state_.batch = run.batch;
     if (run.workers != state_.workers) {
       state_.workers = run.workers;
       draw_failure();
       return busy_until(Kind::rescaled, job_.rescale, &JobParts::rescale);
     }
+    if (grows && job_.rebatch > 0) return busy_until(Kind::rescaled, job_.rebatch, &JobParts::rescale);
     if (run.adapts && !state_.has_adapted) return adapt(run);
     train(run);
   }
@@ -345,7 +315,7 @@ class Simulation {
         evaluation.batch_per_worker > 0 ? evaluation.batch_per_worker : full_share(trained);
     const std::int64_t a_pass = batch * sharing;
     const std::int64_t passes = (evaluation.samples + a_pass - 1) / a_pass;
-    return static_cast<double>(passes) * in_.shapes->forward(batch);
+    return in_.shapes->passes(batch, passes);
   }
   // An epoch's last batch is short; evaluation goes on with the phase's.
   std::int64_t full_share(std::int64_t trained) const {
@@ -358,8 +328,7 @@ class Simulation {
     const std::int64_t share = std::max<std::int64_t>(1, run.batch / run.workers);
     const std::int64_t a_pass = share * run.workers;
     const std::int64_t passes = (job_.schedule->loss_samples + a_pass - 1) / a_pass;
-    busy_until(Kind::adapted, static_cast<double>(passes) * in_.shapes->forward(share),
-               &JobParts::adaptation);
+    busy_until(Kind::adapted, in_.shapes->passes(share, passes), &JobParts::adaptation);
   }
 
   void save() {

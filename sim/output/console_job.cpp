@@ -30,7 +30,7 @@ std::string parts_text(const JobPrediction& job) {
   const std::pair<const char*, double> parts[] = {
       {"training", job.training},     {"waiting for input", job.input},
       {"evaluation", job.evaluation}, {"checkpoints", job.checkpoint},
-      {"start-up", job.startup},      {"change of workers", job.rescale},
+      {"start-up", job.startup},      {"changes of workers and batch", job.rescale},
       {"logging", job.logging},       {"the rule's looks at the loss", job.adaptation},
       {"failures", job.failing}};
   std::string text;

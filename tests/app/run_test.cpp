@@ -1,6 +1,8 @@
 // `foretrain run` as a user types it, on the reference backend.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "execute/run_record_json.hpp"
 #include "sim/base/sha256.hpp"
 #include "tests/app/subprocess.hpp"
@@ -126,4 +128,83 @@ TEST_CASE("Ctrl-C leaves the finished steps") {
   CHECK_FALSE(record.complete);
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[0].step.size() > 10);
+}
+
+TEST_CASE("a job of three phases: predicted with the costs of an earlier run, held against its record") {
+  const Folder folder;
+  const std::string file =
+      folder.write("grow.yaml", R"(# Does a doubled batch on twice the workers take as long?
+model: tiny.yaml
+profile: { steps: [[8, 1 ms], [16, 2 ms]] }
+cluster: { topology: one-node, workers: 2 }
+dataset: { samples: 128 }
+job:
+  epochs: 6
+  schedule:
+    - { from: 0 epoch, batch: 16, workers: 1, learning_rate: 0.1 }
+    - { from: 2 epoch, batch: 32, workers: 2, learning_rate: 0.1 }
+    - { from: 4 epoch, batch: 64, workers: 2, learning_rate: 0.1 }
+  evaluate: { every: 2 epoch, samples: 64 }
+  checkpoint: { every: 3 epoch, write: 100 MB/s }
+)");
+  const std::string costs = folder.path("costs.json"), out = folder.path("grow.json");
+  const Finished before = folder.run({file, "--out", costs, "--checkpoint", folder.path("state")});
+  REQUIRE_MESSAGE(before.status == 0, before.err);
+  const Finished done = folder.run({file, "--out", out, "--checkpoint", folder.path("state"), "--costs-from",
+                                    costs, "--set", "job.epochs=8"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(done.err.find("measured before: --set 'job.startup=") != std::string::npos);
+  CHECK(done.err.find("measured before: --set 'job.rescale=") != std::string::npos);
+  CHECK(done.err.find("measured before: --set 'job.rebatch=") != std::string::npos);
+  CHECK(done.err.find("measured before: --set 'job.checkpoint.write=") != std::string::npos);
+  const RunRecord record = read(out);
+  CHECK(record.workers == 1);  // of the first phase, as the row of its step
+  CHECK(record.batch_per_worker == 16);
+
+  const Finished judged = run_foretrain({"validate", out, "--json", "-"});
+  REQUIRE_MESSAGE(judged.status == 0, judged.err);
+  const auto json = nlohmann::json::parse(judged.out);
+  CHECK(json["rows"].size() == 1);
+  const auto& parts = json["jobs"][0]["parts"];
+  const char* names[] = {"phase 1: batch 16 on 1",
+                         "phase 2: batch 32 on 2",
+                         "phase 3: batch 64 on 2",
+                         "evaluation",
+                         "checkpoint",
+                         "startup",
+                         "rescale",
+                         "total"};
+  const int counts[] = {16, 8, 8, 4, 2, 1, 2, 1};
+  REQUIRE(parts.size() == std::size(names));
+  double measured = 0, predicted = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    CHECK(parts[i]["what"] == names[i]);
+    CHECK(parts[i]["count"] == counts[i]);
+    const double m = parts[i]["measured_s"], p = parts[i]["predicted_before_s"];
+    CHECK(m > 0);
+    CHECK(p > 0);
+    CHECK(parts[i]["error"].get<double>() == doctest::Approx(p / m - 1));
+    if (i + 1 < parts.size()) {
+      measured += m;
+      predicted += p;
+    }
+  }
+  // The parts are the whole: nothing of the run is left out of the comparison, nothing counts twice.
+  CHECK(parts.back()["measured_s"].get<double>() == doctest::Approx(measured).epsilon(1e-3));
+  CHECK(parts.back()["predicted_before_s"].get<double>() == doctest::Approx(predicted).epsilon(1e-9));
+  // 16 updates of 2 ms each.
+  CHECK(parts[0]["predicted_before_s"].get<double>() == doctest::Approx(0.032));
+
+  const Finished table = run_foretrain({"validate", out});
+  CHECK(table.out.find("job grow") != std::string::npos);
+  CHECK(table.out.find("phase 3: batch 64 on 2") != std::string::npos);
+  CHECK(run_foretrain({"validate", out, "--max-error", "0.0001%"}).err.find("its whole job is off by") !=
+        std::string::npos);
+  // A record of some steps has no costs of a job.
+  const std::string steps = folder.path("steps.json");
+  REQUIRE(folder.run({file, "--out", steps, "--steps", "3"}).status == 0);
+  CHECK(read(steps).ranks.size() == 1);  // the first phase's workers
+  const Finished refused = folder.run({file, "--out", out, "--costs-from", steps});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("is no record of a job") != std::string::npos);
 }

@@ -25,7 +25,7 @@ struct JobRunner {
     options.rank.data = make_learnable_data(*scenario.model, 5);
     options.job = JobPlan{};
     options.job->phases = {{6, 4, 1, 0.05}, {4, 8, 2, 0.05}, {5, 12, 3, 0.1}};
-    options.job->checkpoint_every = 4;
+    options.job->checkpoints = {4, 8, 12};
   }
   RunRecord run() {
     RunRecord record;
@@ -44,7 +44,7 @@ int count(const RunRecord& record, const std::string& what) {
 
 TEST_CASE("a schedule's phases run one after another while workers join") {
   JobRunner job;
-  job.options.job->evaluate_every = 5;
+  job.options.job->evaluations = {5, 10, 15};
   job.options.job->evaluation_samples = 20;
   const RunRecord record = job.run();
   CHECK(record.complete);
@@ -76,8 +76,8 @@ TEST_CASE("a killed run resumes from its last whole checkpoint and gives the sam
   JobRunner broken;
   broken.options.checkpoint = folder.path("state");
   broken.options.rank.before_step = [](int rank, std::int64_t step) {
-    // The third step of the second phase, which is without warm-up: update 8 is done and saved.
-    if (rank == 1 && step == 3) throw std::runtime_error("killed");
+    // The third step of the second phase after its two uncounted ones: update 8 is done and saved.
+    if (rank == 1 && step == 5) throw std::runtime_error("killed");
   };
   RunRecord record;
   CHECK_THROWS_AS(broken.session.run(broken.scenario, broken.options, {}, record), Error);
@@ -134,9 +134,9 @@ TEST_CASE("a scenario's job becomes a plan in updates") {
   CHECK(job_plan(scenario)->updates() == 30);
   job->last_batch = LastBatch::carry;
   CHECK(job_plan(scenario)->updates() == 30);
-  CHECK(plan.evaluate_every == 11);
+  CHECK(plan.evaluations == std::vector<std::int64_t>{11, 22, 33});
   CHECK(plan.evaluation_samples == 50);
-  CHECK(plan.checkpoint_every == 6);
+  CHECK(plan.checkpoints == std::vector<std::int64_t>{6, 11, 17, 22, 28, 33});
   CHECK_THROWS_WITH_AS(with_phase(scenario, {1, 5, 2, {}}), "a batch of 5 cannot be dealt out to 2 workers",
                        Error);
 }

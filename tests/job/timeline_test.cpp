@@ -108,6 +108,20 @@ TEST_CASE("a change of workers costs its time, and GPU time counts those at work
   CHECK(out.phases[1].updates == 250);
 }
 
+TEST_CASE("a change of the batch alone costs its own time, a short last batch none") {
+  Given given(3, 1050);
+  given.job.schedule.emplace();
+  given.job.schedule->phases = {{{Interval::Unit::epochs, 0}, 100, 1, {}, 1},
+                                {{Interval::Unit::epochs, 1}, 200, 1, {}, 1},
+                                {{Interval::Unit::epochs, 2}, 400, 1, {}, 1}};
+  given.job.rebatch = 3;
+  given.job.rescale = 1000;  // its workers stay
+  const JobTimeline out = given.run();
+  CHECK(out.updates == 11 + 6 + 3);
+  CHECK(seconds(out.parts.rescale) == doctest::Approx(2 * 3));
+  CHECK(out.total == out.parts.sum());
+}
+
 TEST_CASE("an input pipeline: the slower of reading and training") {
   // 100 samples of 1 MB at 500 MB/s: 0.2 s a batch, twice the step.
   InputPipeline pipeline;

@@ -1,0 +1,73 @@
+#include "execute/measured_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foretrain {
+namespace {
+
+void add(MeasuredPart& part, double seconds) {
+  part.time += seconds;
+  ++part.count;
+}
+
+std::string each(const MeasuredPart& part) {
+  return fmt::format("{:.6f} s", part.time / std::max(1, part.count));
+}
+
+}  // namespace
+
+MeasuredJob measured_job(const RunRecord& record) {
+  MeasuredJob out;
+  std::int64_t done = record.resumed_after, updates = 0;
+  for (const RankRecord& rank : record.ranks)
+    updates = std::max(updates, static_cast<std::int64_t>(rank.step.size()));
+  std::vector<const RunEvent*> phases;
+  for (const RunEvent& event : record.events) {
+    if (event.what == "phase") phases.push_back(&event);
+  }
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const RunEvent& phase = *phases[i];
+    MeasuredPhase made{phase.batch, 0, phase.workers, phase.end - phase.begin};
+    made.updates = i + 1 < phases.size() ? phases[i + 1]->step - phase.step : updates - (phase.step - done);
+    for (const RunEvent& event : record.events) {
+      const bool pauses = event.what == "evaluation" || event.what == "checkpoint";
+      if (pauses && event.begin >= phase.begin && event.end <= phase.end)
+        made.time -= event.end - event.begin;
+    }
+    out.phases.push_back(made);
+    out.total = phase.end;
+  }
+  int workers = out.phases.empty() ? 0 : out.phases.front().workers;
+  for (const RunEvent& event : record.events) {
+    const double seconds = event.end - event.begin;
+    if (event.what == "evaluation") add(out.evaluation, seconds);
+    if (event.what == "startup") add(out.startup, seconds);
+    if (event.what == "checkpoint") {
+      add(out.checkpoint, seconds);
+      out.checkpoint_bytes += event.bytes;
+    }
+    if (event.what == "rescale") {
+      add(event.workers != workers ? out.rescale : out.rebatch, seconds);
+      workers = event.workers;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> cost_settings(const MeasuredJob& measured, const Job& job) {
+  std::vector<std::string> out;
+  if (measured.startup.count > 0) out.push_back("job.startup=" + each(measured.startup));
+  if (measured.rescale.count > 0) out.push_back("job.rescale=" + each(measured.rescale));
+  if (measured.rebatch.count > 0) out.push_back("job.rebatch=" + each(measured.rebatch));
+  if (job.checkpoint && measured.checkpoint.time > 0) {
+    out.push_back(fmt::format("job.checkpoint.write={:.3f} MB/s",
+                              measured.checkpoint_bytes / measured.checkpoint.time / 1e6));
+    out.push_back(
+        fmt::format("job.checkpoint.size={:.0f} B", measured.checkpoint_bytes / measured.checkpoint.count));
+  }
+  return out;
+}
+
+}  // namespace foretrain
