@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/quantile.hpp"
 #include "sim/network/nccl_model.hpp"
 
 namespace foretrain {
@@ -45,6 +46,37 @@ double line(const MeasuredCurve::Point& a, const MeasuredCurve::Point& b, double
   return time > 0 ? time : near.seconds;
 }
 
+// Networks of several nodes carry other noise than the repetitions of one size show: these lie within a
+// second, and of three of them one in doubt is the bound. Over the curve it shows: how far each size lies off
+// the line through its neighbours (what changed from one minute to the next), and the usual width of a size,
+// above three times of which a bound is an outlier's.
+constexpr double least_streamed_bytes = 1e6;  // below, latency and the switch of protocols bend the curve
+constexpr double most_widths = 3;
+constexpr double from_absolute_to_90 = 1.645 * 1.4826;  // of a normal distribution: from the median deviation
+
+void doubt_networks(std::vector<MeasuredCurve::Point>& points) {
+  std::vector<double> widths, deviations;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (points[i].bytes < least_streamed_bytes) continue;
+    widths.push_back(points[i].relative_uncertainty);
+    if (i == 0 || i + 1 == points.size() || points[i - 1].bytes < least_streamed_bytes) continue;
+    const MeasuredCurve::Point &a = points[i - 1], &b = points[i + 1];
+    if (b.bytes > 4 * a.bytes || a.protocol != b.protocol || a.algorithm != b.algorithm) continue;
+    const double t = (points[i].bytes - a.bytes) / (b.bytes - a.bytes);
+    const double expected = a.seconds + t * (b.seconds - a.seconds);
+    // The neighbours' own deviations count towards the difference.
+    const double share = 1 + t * t + (1 - t) * (1 - t);
+    deviations.push_back(std::abs(points[i].seconds / expected - 1) / std::sqrt(share));
+  }
+  if (deviations.size() < 3) return;
+  const double usual = median(std::move(widths));
+  const double scatter = from_absolute_to_90 * median(std::move(deviations));
+  for (MeasuredCurve::Point& point : points) {
+    if (point.bytes < least_streamed_bytes) continue;
+    point.relative_uncertainty = std::max(scatter, std::min(point.relative_uncertainty, most_widths * usual));
+  }
+}
+
 MeasuredCurve::Reading reading(const MeasuredCurve::Point& point, double seconds, double uncertainty) {
   return {seconds, uncertainty, point.algorithm, point.protocol};
 }
@@ -74,6 +106,7 @@ MeasuredCurve::MeasuredCurve(const std::vector<const CollectiveEntry*>& entries)
     }
     points_.push_back(point);
   }
+  if (!entries.empty() && entries.front()->nodes > 1) doubt_networks(points_);
 }
 
 MeasuredCurve::Reading MeasuredCurve::between(const std::vector<Point>& points, std::size_t upper,
@@ -102,7 +135,13 @@ MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice) con
   };
   const std::size_t upper = std::min(above(points_), points_.size() - 1);
   const Point& b = points_[upper];
-  if (b.bytes == bytes || upper == 0) return reading(b, b.seconds, b.relative_uncertainty);
+  if (upper == 0) return reading(b, b.seconds, b.relative_uncertainty);
+  // Calibration rounds sizes to what divides among the ranks: that is the size that was meant.
+  constexpr double same_size = 1e-4;
+  const Point& a = points_[upper - 1];
+  const Point& nearest = bytes - a.bytes < b.bytes - bytes ? a : b;
+  if (std::abs(nearest.bytes - bytes) <= same_size * bytes)
+    return reading(nearest, nearest.seconds, nearest.relative_uncertainty);
 
   std::vector<Point> alike;
   const std::string asked = choice ? choice(bytes) : std::string();
@@ -117,13 +156,13 @@ MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice) con
   if (next > 0 && next < alike.size()) return between(alike, next, bytes);
   Reading any = between(points_, upper, bytes);
   if (alike.size() < 2) {
-    any.relative_uncertainty += std::abs(b.seconds - points_[upper - 1].seconds) / 4 / any.seconds;
+    any.relative_uncertainty += std::abs(b.seconds - a.seconds) / 4 / any.seconds;
     return any;
   }
   const Point& first = next == 0 ? alike[0] : alike[alike.size() - 2];
   const Point& second = next == 0 ? alike[1] : alike[alike.size() - 1];
   // The same collective of fewer bytes has been seen to take no less.
-  const double time = std::max(line(first, second, bytes), std::min(points_[upper - 1].seconds, b.seconds));
+  const double time = std::max(line(first, second, bytes), std::min(a.seconds, b.seconds));
   return reading(next == 0 ? first : second, time,
                  b.relative_uncertainty + std::abs(time - any.seconds) / 2 / time);
 }

@@ -1,0 +1,64 @@
+#include "sim/network/measured_curve.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+using namespace foretrain;
+
+namespace {
+
+// Sizes from 64 KiB to 64 MiB at 1 GB/s, each off by `deviation` in turn up and down, known to 1 %.
+std::vector<CollectiveEntry> entries_of(int nodes, double deviation) {
+  std::vector<CollectiveEntry> entries;
+  int turn = 0;
+  for (std::int64_t bytes = 1 << 16; bytes <= 1 << 26; bytes *= 2) {
+    CollectiveEntry entry;
+    entry.kind = "all_reduce";
+    entry.ranks = nodes;
+    entry.nodes = nodes;
+    entry.bytes = bytes;
+    const double off = turn++ % 2 == 0 ? deviation : -deviation;
+    const double seconds = static_cast<double>(bytes) * 1e-9 * (1 + off);
+    entry.time = {seconds, 0.99 * seconds, 1.01 * seconds, 0, 3};
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+double doubt_at(const std::vector<CollectiveEntry>& entries, std::int64_t bytes) {
+  std::vector<const CollectiveEntry*> all;
+  for (const CollectiveEntry& entry : entries) all.push_back(&entry);
+  return MeasuredCurve(all).at(static_cast<double>(bytes), {}).relative_uncertainty;
+}
+
+}  // namespace
+
+TEST_CASE("between nodes a size is not known better than its neighbours allow") {
+  CHECK(doubt_at(entries_of(2, 0), 1 << 24) == doctest::Approx(0.01));
+  const double noisy = doubt_at(entries_of(2, 0.04), 1 << 24);
+  CHECK(noisy > 1.645 * 0.04);
+  CHECK(noisy < 1.645 * 0.04 * 2.5);
+  CHECK(doubt_at(entries_of(2, 0.04), 1 << 17) == doctest::Approx(0.01));  // latency's own size
+  CHECK(doubt_at(entries_of(1, 0.04), 1 << 24) ==
+        doctest::Approx(0.01));  // a node's links bend, they do not vary
+}
+
+TEST_CASE("between nodes one late repetition of three does not widen a size beyond its like") {
+  std::vector<CollectiveEntry> entries = entries_of(2, 0);
+  entries[8].time.high = 2 * entries[8].time.median;
+  CHECK(doubt_at(entries, entries[8].bytes) == doctest::Approx(0.03));
+  entries[8].nodes = entries[8].ranks = 1;
+  CHECK(doubt_at({entries[8]}, entries[8].bytes) > 0.4);
+}
+
+TEST_CASE("a size that calibration rounded is the size that was meant") {
+  std::vector<CollectiveEntry> entries = entries_of(2, 0.04);
+  std::vector<const CollectiveEntry*> all;
+  for (const CollectiveEntry& entry : entries) all.push_back(&entry);
+  const MeasuredCurve curve(all);
+  for (const double off : {-16.0, 16.0})
+    CHECK(curve.at((1 << 24) + off, {}).seconds == curve.at(1 << 24, {}).seconds);
+  CHECK(curve.at((1 << 24) * 1.01, {}).seconds != curve.at(1 << 24, {}).seconds);
+}
