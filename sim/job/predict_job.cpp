@@ -31,11 +31,14 @@ const char* name_of(SamplesLaw::Kind kind) {
 
 class JobPredictor {
  public:
-  JobPredictor(const Scenario& scenario, const JobOptions& options)
-      : scenario_(scenario), options_(options), shapes_(scenario) {
+  // `job` and `input` in place of the scenario's own; all of them outlive this.
+  JobPredictor(const Scenario& scenario, const Job& job, const InputPipeline* input, StepShapes& shapes,
+               const JobOptions& options)
+      : job_(job), options_(options) {
     in_.schedule = schedule_input(scenario);
-    in_.input = scenario.input.get();
-    in_.shapes = &shapes_;
+    in_.schedule.job = &job;
+    in_.input = input;
+    in_.shapes = &shapes;
     in_.checkpoint_bytes = checkpoint_bytes(scenario);
     in_.gpus_per_node = std::max(1, scenario.cluster.topology.gpus_per_node);
     in_.seed = options.seed;
@@ -44,9 +47,9 @@ class JobPredictor {
   }
 
   JobPrediction predict() {
-    if (scenario_.job->workers.budget) fit_budget(*scenario_.job->workers.budget);
+    if (job_.workers.budget) fit_budget(*job_.workers.budget);
     simulate();
-    const Job& job = *scenario_.job;
+    const Job& job = job_;
     if (job.price) {
       out_.cost = out_.gpu_hours * job.price->per_gpu_hour;
       out_.currency = job.price->currency;
@@ -77,7 +80,7 @@ class JobPredictor {
   void simulate() {
     constexpr int most_draws = 16;
     constexpr std::uint64_t enough_events = 400'000;
-    const bool is_random = scenario_.job->failures.has_value();
+    const bool is_random = job_.failures.has_value();
     std::vector<double> totals;
     std::uint64_t events = 0;
     double failures = 0, restarting = 0, failing = 0, below = 0, above = 0;
@@ -150,7 +153,7 @@ class JobPredictor {
   }
 
   std::string money(double gpu_hours) const {
-    const auto& price = scenario_.job->price;
+    const auto& price = job_.price;
     return price ? fmt::format(" and {:.2f} {}", gpu_hours * price->per_gpu_hour, price->currency) : "";
   }
 
@@ -179,15 +182,14 @@ class JobPredictor {
                                        money(hours(needed * last.step))));
   }
 
-  const Scenario& scenario_;
+  const Job& job_;
   const JobOptions& options_;
-  StepShapes shapes_;
   JobTimelineInput in_;
   JobPrediction out_;
 };
 
 // The first phase held throughout at its workers.
-Scenario first_phase_of(const Scenario& scenario) {
+Job first_phase_of(const Scenario& scenario) {
   Job job = *scenario.job;
   const ScheduleInput input = schedule_input(scenario);
   const ScheduleCursor cursor(input);
@@ -200,10 +202,7 @@ Scenario first_phase_of(const Scenario& scenario) {
   job.schedule->phases = {phase};
   job.workers = {};
   job.baseline = nullptr;
-  Scenario out = scenario;
-  out.job = std::make_shared<const Job>(std::move(job));
-  out.name = "the first phase held throughout";
-  return out;
+  return job;
 }
 
 JobSpeedup speedup_over(const JobPrediction& baseline, const std::string& name, const JobPrediction& job) {
@@ -218,14 +217,12 @@ JobSpeedup speedup_over(const JobPrediction& baseline, const std::string& name, 
   return out;
 }
 
-// The scenario with as many cores to decode as its host leaves.
-Scenario on_its_host(const Scenario& scenario, const CoreNeed& need) {
-  Scenario out = scenario;
-  if (!scenario.input) return out;
-  auto input = std::make_shared<InputPipeline>(*scenario.input);
-  input->workers = decoding_workers(scenario, need);
-  out.input = input;
-  return out;
+// The input with as many cores to decode as the scenario's host leaves.
+std::optional<InputPipeline> input_on_its_host(const Scenario& scenario, const CoreNeed& need) {
+  if (!scenario.input) return std::nullopt;
+  InputPipeline input = *scenario.input;
+  input.workers = decoding_workers(scenario, need);
+  return input;
 }
 
 std::string cores_text(const CoreNeed& need) {
@@ -240,12 +237,11 @@ void wait_for_input(const Scenario& scenario, Result& result) {
   if (!scenario.input) return;
   const double share = std::ceil(static_cast<double>(result.batch_global) / std::max(1, result.nodes));
   const CoreNeed need = core_need(scenario, result);
-  const Scenario hosted = on_its_host(scenario, need);
-  const double supply = batch_supply_time(hosted.input.get(), share, false);
-  if (hosted.input->workers < scenario.input->workers) {
+  const InputPipeline input = *input_on_its_host(scenario, need);
+  const double supply = batch_supply_time(&input, share, false);
+  if (input.workers < scenario.input->workers) {
     result.warnings.push_back(fmt::format("host: of {} cores {} are left to decode, the input asks for {}",
-                                          scenario.host->cores, hosted.input->workers,
-                                          scenario.input->workers));
+                                          scenario.host->cores, input.workers, scenario.input->workers));
   }
   StepPrediction& step = result.step;
   const double wait = scenario.input->prefetch == 0 ? supply : std::max(0.0, supply - step.time);
@@ -306,21 +302,37 @@ Result predict_job(const Scenario& scenario, const JobOptions& options) {
   const ScheduleInput input = schedule_input(scenario);
   const UpdateRun first = ScheduleCursor(input).run();
   const bool is_whole = first.workers == input.available && first.batch % first.workers == 0;
-  Result result = predict(is_whole ? scenario : with_workers(scenario, first.workers, first.batch), options);
+  std::shared_ptr<const CollectiveModel> network;
+  PredictOptions step = options;
+  if (is_whole) step.network = &network;
+  // Not by `?:`, which would copy the scenario and leave the network without its cluster.
+  Result result;
+  if (is_whole) {
+    result = predict(scenario, step);
+  } else {
+    result = predict(with_workers(scenario, first.workers, first.batch), step);
+  }
+  StepShapes shapes(scenario, network);
+  if (is_whole) shapes.remember(first.batch / first.workers, first.workers, result.step);
   wait_for_input(scenario, result);
   const CoreNeed need = core_need(scenario, result);
-  const Scenario hosted = on_its_host(scenario, need);
-  result.job = JobPredictor(hosted, options).predict();
+  const std::optional<InputPipeline> hosted = input_on_its_host(scenario, need);
+  const InputPipeline* const own = hosted ? &*hosted : nullptr;
+  result.job = JobPredictor(scenario, *scenario.job, own, shapes, options).predict();
   if (scenario.input || scenario.host) result.job->answers.push_back(cores_text(need));
   if (!options.baseline) return result;
   JobOptions alone = options;
   alone.timeline = nullptr;
   alone.baseline = false;
   if (const auto& baseline = scenario.job->baseline) {
-    result.job->speedup = speedup_over(JobPredictor(*baseline, alone).predict(), baseline->name, *result.job);
+    StepShapes others(*baseline);
+    const JobPrediction other =
+        JobPredictor(*baseline, *baseline->job, baseline->input.get(), others, alone).predict();
+    result.job->speedup = speedup_over(other, baseline->name, *result.job);
   } else if (scenario.job->schedule) {
-    const Scenario held = first_phase_of(scenario);
-    result.job->speedup = speedup_over(JobPredictor(held, alone).predict(), held.name, *result.job);
+    const Job held = first_phase_of(scenario);
+    result.job->speedup = speedup_over(JobPredictor(scenario, held, own, shapes, alone).predict(),
+                                       "the first phase held throughout", *result.job);
   }
   return result;
 }

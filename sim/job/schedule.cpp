@@ -166,6 +166,42 @@ void ScheduleCursor::advance(std::int64_t updates) {
   settle();
 }
 
+EpochRun ScheduleCursor::epochs_ahead() const {
+  const auto& schedule = input_->job->schedule;
+  if (input_->job->last_batch == LastBatch::carry) return {};
+  if (schedule && schedule->rule != Schedule::Rule::phases) return {};
+  if (std::fmod(position_, samples_per_epoch_) != 0) return {};
+  EpochRun out;
+  const std::int64_t size = batch(), samples = input_->samples;
+  out.updates = samples / size;
+  if (input_->job->last_batch == LastBatch::keep && samples % size != 0) {
+    ++out.updates;
+    out.short_batch = samples % size;
+  }
+  if (out.updates < 1) return {};
+  const double an_epoch = samples_per_epoch_ / samples_factor(static_cast<double>(size));
+  double most = (until_phase() - progress_) / an_epoch;
+  if (schedule && static_cast<std::size_t>(phase_) + 1 < schedule->phases.size()) {
+    const Interval& from = schedule->phases[static_cast<std::size_t>(phase_) + 1].from;
+    if (from.unit == Interval::Unit::updates) {
+      most = std::min(most, (from.amount - static_cast<double>(updates_)) / static_cast<double>(out.updates));
+    }
+  }
+  out.epochs = whole(std::floor(most));
+  return out;
+}
+
+void ScheduleCursor::advance_epochs(const EpochRun& run, std::int64_t epochs) {
+  const auto count = static_cast<double>(epochs);
+  const auto size = static_cast<double>(batch());
+  const double full = static_cast<double>(run.updates) - (run.short_batch > 0 ? 1 : 0);
+  updates_ += epochs * run.updates;
+  trained_ += count * (full * size + static_cast<double>(run.short_batch));
+  position_ += count * samples_per_epoch_;
+  progress_ += count * samples_per_epoch_ / samples_factor(size);
+  settle();
+}
+
 // Past phases that have ended, batches that are dropped, and the end.
 void ScheduleCursor::settle() {
   const auto& schedule = input_->job->schedule;
@@ -265,7 +301,11 @@ ScheduleTotals totals_of(const ScheduleInput& input) {
   while (!cursor.is_finished()) {
     const UpdateRun run = cursor.run();
     totals.most_workers = std::max(totals.most_workers, run.workers);
-    cursor.advance(run.updates);
+    if (const EpochRun ahead = cursor.epochs_ahead(); ahead.epochs > 1) {
+      cursor.advance_epochs(ahead, ahead.epochs - 1);
+    } else {
+      cursor.advance(run.updates);
+    }
   }
   totals.updates = cursor.updates();
   totals.samples = cursor.samples();

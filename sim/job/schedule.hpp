@@ -27,6 +27,13 @@ struct UpdateRun {
   bool adapts = false;       // the rule looks at the loss before the first of them
 };
 
+// Equal epochs that follow each other, from the beginning of one.
+struct EpochRun {
+  std::int64_t epochs = 0;       // until something changes
+  std::int64_t updates = 0;      // of each, the short one included
+  std::int64_t short_batch = 0;  // 0: none
+};
+
 // A place in the job's updates. Copies are cheap: a checkpoint holds one. With `carry` batches run on across
 // epochs and an update belongs to the phase that has most of it, so that counts are those of exact division,
 // rounded: 200 epochs of 50,000 samples at 128 are 78,125 updates. With `keep` each epoch rounds up (78,200),
@@ -41,6 +48,10 @@ class ScheduleCursor {
   UpdateRun run() const;
   // Past `updates` of run(), at most all of them.
   void advance(std::int64_t updates);
+  // From here; none in the middle of an epoch, under a damping rule, or where batches run on across epochs.
+  EpochRun epochs_ahead() const;
+  // Past `epochs` of epochs_ahead().
+  void advance_epochs(const EpochRun& run, std::int64_t epochs);
 
   std::int64_t updates() const { return updates_; }
   double samples() const { return trained_; }

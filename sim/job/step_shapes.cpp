@@ -8,16 +8,30 @@
 #include "sim/base/error.hpp"
 #include "sim/training/predict.hpp"
 #include "sim/training/replay.hpp"
+#include "sim/training/step_simulation.hpp"
 #include "sim/training/strategies.hpp"
 
 namespace foretrain {
 
-Scenario with_workers(const Scenario& scenario, int workers, std::int64_t batch) {
+namespace {
+
+std::size_t available_for(const Scenario& scenario, int workers) {
   const std::size_t available = scenario.cluster.topology.workers.size();
   if (workers < 1 || static_cast<std::size_t>(workers) > available) {
     throw Error(ErrorKind::input,
                 fmt::format("a phase wants {} workers, the cluster has {}", workers, available));
   }
+  return available;
+}
+
+ShapeTime shape_of(const StepPrediction& step) {
+  return {step.mean, step.p50, step.low, step.high, step.p05, step.p95};
+}
+
+}  // namespace
+
+Scenario with_workers(const Scenario& scenario, int workers, std::int64_t batch) {
+  const std::size_t available = available_for(scenario, workers);
   Scenario out = scenario;
   Topology& topology = out.cluster.topology;
   // Workers fill nodes in order.
@@ -38,10 +52,17 @@ Scenario with_workers(const Scenario& scenario, int workers, std::int64_t batch)
 const ShapeTime& StepShapes::exact(std::int64_t share, int workers) {
   const auto [found, is_new] = exact_.try_emplace({workers, share});
   if (is_new) {
-    const StepPrediction step = predict_step(with_workers(scenario_, workers, share * workers));
-    found->second = {step.mean, step.p50, step.low, step.high, step.p05, step.p95};
+    const std::size_t available = available_for(scenario_, workers);
+    StepChange change;
+    change.batch_per_worker = share;
+    if (static_cast<std::size_t>(workers) < available) change.workers = workers;
+    found->second = shape_of(predict_step(scenario_, change, network_));
   }
   return found->second;
+}
+
+void StepShapes::remember(std::int64_t share, int workers, const StepPrediction& step) {
+  exact_[{workers, share}] = shape_of(step);
 }
 
 ShapeTime StepShapes::of(std::int64_t batch, int workers, bool among_many) {

@@ -4,11 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "sim/input/scenario.hpp"
+#include "sim/output/result.hpp"
 
 namespace foretrain {
+
+class CollectiveModel;
 
 // Seconds.
 struct ShapeTime {
@@ -23,7 +27,12 @@ Scenario with_workers(const Scenario& scenario, int workers, std::int64_t batch)
 
 class StepShapes {
  public:
-  explicit StepShapes(const Scenario& scenario) : scenario_(scenario) {}
+  // `network` is that of the scenario's cluster; may be null.
+  explicit StepShapes(const Scenario& scenario, std::shared_ptr<const CollectiveModel> network = nullptr)
+      : scenario_(scenario), network_(std::move(network)) {}
+
+  // A share on so many workers that has been predicted already.
+  void remember(std::int64_t share, int workers, const StepPrediction& step);
 
   // `among_many`: the job has hundreds of batches; shares of 64 samples and more are then interpolated
   // between simulated ones that lie 1.6 to 3.1 % apart.
@@ -42,6 +51,7 @@ class StepShapes {
   const ShapeTime& exact(std::int64_t share, int workers);
 
   const Scenario& scenario_;
+  std::shared_ptr<const CollectiveModel> network_;
   std::map<std::pair<int, std::int64_t>, ShapeTime> exact_;  // by workers and share
   std::map<std::int64_t, ForwardTime> forward_;
 };

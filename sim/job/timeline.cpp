@@ -207,6 +207,7 @@ class Simulation {
       count = std::min(count, std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(left - 1e-9))));
     }
     if (in_.every_step) count = 1;
+    if (train_epochs(run, shape, is_cold)) return;
     const double step = in_.every_step && in_.noise ? drawn(shape) : shape.mean;
     const Time exact = Time::seconds(step);
     Elapsed time;
@@ -220,8 +221,54 @@ class Simulation {
       warming = Elapsed::seconds(static_cast<double>(count) * step * (job_.warmup->factor - 1));
       warm_left_ -= count;
     }
-    running_ = {run, count, shape, time, waited, warming};
+    running_ = {run, count, shape, time, waited, warming, {}, 0};
     schedule(Kind::trained, now_ + time + waited + warming);
+  }
+
+  // Whole equal epochs at once, as long as nothing falls into them. False where it is less than two.
+  bool train_epochs(const UpdateRun& run, const ShapeTime& shape, bool is_cold) {
+    if (in_.every_step || warm_left_ > 0 || supply_time_ > 0 || (in_.input != nullptr && is_cold))
+      return false;
+    const EpochRun ahead = state_.cursor.epochs_ahead();
+    if (ahead.epochs < 2) return false;
+    Time last;
+    Elapsed an_epoch;
+    if (ahead.short_batch > 0) last = Time::seconds(in_.shapes->of(ahead.short_batch, run.workers).mean);
+    an_epoch.add(Time::seconds(shape.mean), ahead.updates - (ahead.short_batch > 0 ? 1 : 0));
+    an_epoch.add(last, 1);
+    const auto samples = static_cast<double>(in_.schedule.samples),
+               updates = static_cast<double>(ahead.updates);
+    double most = static_cast<double>(ahead.epochs);
+    for (const auto* trigger : {&state_.evaluate, &state_.log, &state_.checkpoint}) {
+      if (!*trigger) continue;
+      most = std::min(most, (*trigger)->epochs(state_.cursor, updates, samples, an_epoch.in_seconds(),
+                                               now_.in_seconds()));
+    }
+    most = std::min(most, static_cast<double>(state_.next_point - state_.cursor.updates()) / updates);
+    if (most < 2) return false;
+    const auto count = static_cast<std::int64_t>(most);
+    Elapsed time;
+    time.add(Time::seconds(shape.mean), count * (ahead.updates - (ahead.short_batch > 0 ? 1 : 0)));
+    time.add(last, count);
+    running_ = {run, count * ahead.updates, shape, time, {}, {}, ahead, count};
+    schedule(Kind::trained, now_ + time);
+    return true;
+  }
+
+  // The learning rate of the last of them is kept.
+  void advance_cursor() {
+    std::int64_t left = running_.count;
+    if (running_.epochs > 1) {
+      state_.cursor.advance_epochs(running_.ahead, running_.epochs - 1);
+      left = running_.ahead.updates;
+    }
+    while (left > 0) {
+      const std::int64_t now = std::min(left, state_.cursor.run().updates);
+      if (now > 1) state_.cursor.advance(now - 1);
+      last_rate_ = state_.cursor.learning_rate();
+      state_.cursor.advance(1);
+      left -= now;
+    }
   }
 
   // A step at a random quantile: the logarithm of the spread is taken for normal on either side of the
@@ -246,9 +293,7 @@ class Simulation {
       state_.above += seconds * (running_.shape.high / running_.shape.median - 1);
     }
     const double epochs_before = state_.cursor.epochs(), samples_before = state_.cursor.samples();
-    if (running_.count > 1) state_.cursor.advance(running_.count - 1);
-    last_rate_ = state_.cursor.learning_rate();
-    state_.cursor.advance(1);
+    advance_cursor();
     state_.has_adapted = false;
     JobPhase& phase = phase_of(run);
     if (phase.updates == 0) phase.learning_rate = rate;
@@ -421,6 +466,8 @@ class Simulation {
     std::int64_t count = 0;
     ShapeTime shape;
     Elapsed time, waited, warming;
+    EpochRun ahead;           // of which `epochs` run at once
+    std::int64_t epochs = 0;  // 0: updates of one epoch
   };
 
   const JobTimelineInput& in_;

@@ -27,6 +27,15 @@ class Trigger {
     if (each <= 0 || left / each > 9e15) return std::numeric_limits<std::int64_t>::max();
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(left / each - 1e-9)));
   }
+  // Epochs of so many updates and seconds until it is due or just before.
+  double epochs(const ScheduleCursor& cursor, double updates, double samples, double seconds,
+                double now) const {
+    if (step_ <= 0) return std::numeric_limits<double>::infinity();
+    const double left = next_ - place(cursor, now);
+    if (every_.unit == Interval::Unit::time) return left / seconds;
+    constexpr double rounding = 1e-9;
+    return left / (every_.unit == Interval::Unit::epochs ? samples : updates) + rounding;
+  }
   // Whether it is due; then it is set to the next time.
   bool take(const ScheduleCursor& cursor, double now) {
     const double here = place(cursor, now);

@@ -106,8 +106,10 @@ void fill_memory(const Scenario& scenario, Result& result) {
 
 }  // namespace
 
-StepPrediction predict_step(const Scenario& scenario) {
-  const StepSimulation simulation(scenario);
+StepPrediction predict_step(const Scenario& scenario, const StepChange& change,
+                            std::shared_ptr<const CollectiveModel>& network) {
+  const StepSimulation simulation(scenario, change, network);
+  if (simulation.network()) network = simulation.network();
   const StepFactors median = simulation.at_quantile(0.5);
   const StepOutcome outcome = simulation.run(median);
   StepPrediction step;
@@ -120,6 +122,7 @@ StepPrediction predict_step(const Scenario& scenario) {
 
 Result predict(const Scenario& scenario, const PredictOptions& options) {
   const StepSimulation simulation(scenario);
+  if (options.network != nullptr) *options.network = simulation.network();
   const StepFactors median = simulation.at_quantile(0.5);
   const StepOutcome outcome = simulation.run(median);
   if (options.timeline != nullptr) {

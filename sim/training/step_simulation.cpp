@@ -112,7 +112,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   StrategyInput strategy;
   strategy.times = &times_;
   strategy.workers = workers_;
-  strategy.servers = scenario.strategy.servers;
+  strategy.servers = std::min(scenario.strategy.servers, workers_);
   strategy.accumulation = scenario.strategy.accumulation;
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;

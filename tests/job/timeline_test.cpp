@@ -177,6 +177,40 @@ TEST_CASE("every step replayed by itself agrees with the fast path to 1e-9") {
   CHECK(slow.checkpoints == fast.checkpoints);
 }
 
+TEST_CASE("whole epochs at once agree with their updates one by one") {
+  for (const LastBatch last : {LastBatch::keep, LastBatch::drop}) {
+    CAPTURE(name_of(last));
+    Given given(300, 1050);  // ten batches and a half each
+    given.job.last_batch = last;
+    given.job.schedule.emplace();
+    given.job.schedule->phases = {{{Interval::Unit::epochs, 0}, 100, 1, 0.1, 1},
+                                  {{Interval::Unit::epochs, 70.5}, 200, 1, 0.2, 1},
+                                  {{Interval::Unit::updates, 1500}, 300, 1, 0.3, 1}};
+    given.job.learning_rate.kind = LearningRateLaw::Kind::cosine;
+    given.job.evaluate = Evaluation{{Interval::Unit::epochs, 7}, 500};
+    given.job.checkpoint = Checkpoint{{Interval::Unit::time, 33}, Rate(1e9), {}, true, Rate(10e9), Rate()};
+    given.job.log = Logging{{Interval::Unit::updates, 333}, 0.02};
+    given.job.warmup = WarmUp{13, 3};
+    const JobTimeline fast = given.run();
+    given.input.every_step = true;
+    given.input.noise = false;
+    const JobTimeline slow = given.run();
+    CHECK(fast.events < slow.events / 2);
+    CHECK(fast.updates == slow.updates);
+    CHECK(fast.samples == slow.samples);
+    CHECK(fast.evaluations == slow.evaluations);
+    CHECK(fast.checkpoints == slow.checkpoints);
+    CHECK(seconds(fast.total) == doctest::Approx(seconds(slow.total)).epsilon(1e-12));
+    REQUIRE(fast.phases.size() == slow.phases.size());
+    for (std::size_t i = 0; i < fast.phases.size(); ++i) {
+      CHECK(fast.phases[i].updates == slow.phases[i].updates);
+      CHECK(fast.phases[i].time == doctest::Approx(slow.phases[i].time).epsilon(1e-12));
+      CHECK(fast.phases[i].learning_rate_end ==
+            doctest::Approx(slow.phases[i].learning_rate_end).epsilon(1e-12));
+    }
+  }
+}
+
 TEST_CASE("failures: Daly's expected time") {
   // J. T. Daly, A higher order estimate of the optimum checkpoint interval (2006), equation 13 without its
   // last term: M exp(R/M) (exp((t + d)/M) - 1) T/t for a job of T seconds, saved every t with d each.
@@ -239,6 +273,12 @@ TEST_CASE("a year on 16,384 GPUs with failures") {
   CHECK(out.failures < 4500);
   CHECK(seconds(out.failing) > 0.05 * seconds(out.parts.training));
   CHECK(out.events < 200'000);
+  // Nor do short epochs count: two updates each, the second a short one.
+  given.input.schedule.samples = 16'384 + 8'192;
+  given.job.epochs = 3'153'600.0 / 2;
+  const JobTimeline epochs = given.run();
+  CHECK(epochs.updates == 3'153'600);
+  CHECK(epochs.events < 200'000);
 }
 
 TEST_CASE("AdaDamp pays for looking at the loss") {
