@@ -18,6 +18,7 @@
 #include "device/registry.hpp"
 #include "execute/measured_job.hpp"
 #include "execute/network_interface.hpp"
+#include "execute/noise_scale.hpp"
 #include "execute/prediction.hpp"
 #include "execute/record_files.hpp"
 #include "execute/run_record_json.hpp"
@@ -36,7 +37,7 @@ struct Options {
   std::vector<std::string> files, settings, profiles;
   std::string out, device, group, data, checkpoint, costs_from;
   bool resume = false;
-  int steps = 0, warmup = 10, repeats = 1, phase_every = 5;
+  int steps = 0, warmup = 10, repeats = 1, phase_every = 5, noise_every = 0;
   double time_limit = 30;
   double monitor = 100;  // milliseconds
   bool monitor_cost = false;
@@ -94,7 +95,7 @@ struct ReadScenario {
 
 // With the costs of its job that an earlier run measured, where one is named.
 ReadScenario read_for_run(const Options& options, const std::string& file, const Catalog& catalog,
-                          const std::optional<MeasuredJob>& costs) {
+                          const std::optional<RunRecord>& costs) {
   ReadScenario out{{}, overrides_of(options)};
   out.scenario = read_scenario(file, catalog, out.overrides);
   if (costs && out.scenario.job) {
@@ -115,13 +116,13 @@ ReadScenario read_for_run(const Options& options, const std::string& file, const
   return out;
 }
 
-std::optional<MeasuredJob> costs_of(const std::string& file) {
+std::optional<RunRecord> costs_of(const std::string& file) {
   if (file.empty()) return std::nullopt;
-  const MeasuredJob measured = measured_job(read_record_files({file}).front().record);
-  if (measured.phases.empty()) {
+  RunRecord record = std::move(read_record_files({file}).front().record);
+  if (measured_job(record).phases.empty()) {
     throw Error(ErrorKind::input, fmt::format("run: --costs-from: {} is no record of a job", file));
   }
-  return measured;
+  return record;
 }
 
 std::vector<Planned> plan_runs(const Options& options, const std::vector<ReadScenario>& scenarios) {
@@ -205,7 +206,16 @@ std::string summary_of(const RunRecord& record) {
                         seconds_text(record.prediction->low), seconds_text(record.prediction->high),
                         (record.prediction->step / measured.median - 1) * 100);
   }
-  return text + "\n";
+  text += "\n";
+  if (record.noise_looks.empty()) return text;
+  if (const auto noise = noise_scale(record.noise_looks)) {
+    return text + fmt::format(
+                      "gradient noise scale {:.4g} samples ({:.4g} to {:.4g}, {} looks); in a scenario "
+                      "job.samples: {{ law: gradient_noise, scale: {:.4g} }}\n",
+                      noise->scale, noise->low, noise->high, record.noise_looks.size(), noise->scale);
+  }
+  return text + fmt::format("gradient noise scale: {} looks do not tell the gradient from its noise\n",
+                            record.noise_looks.size());
 }
 
 void run_one(const Options& options, const Planned& planned, const Catalog& catalog, RunSession& session,
@@ -231,6 +241,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   if (options.steps > 0) how.rank.length.steps = options.steps;
   how.rank.phase_every = options.phase_every;
   how.rank.seed = options.seed;
+  how.rank.noise_every = options.noise_every;
   how.rank.data = make_data_source(options.data, *planned.scenario->model, options.seed);
   how.job = job_plan(*planned.scenario);
   if (writes && how.job && !how.job->checkpoints.empty() && options.checkpoint.empty())
@@ -270,7 +281,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
 int run(const Options& options) {
   const Catalog catalog(data_directories());
   std::vector<ReadScenario> scenarios;
-  const std::optional<MeasuredJob> costs = costs_of(options.costs_from);
+  const std::optional<RunRecord> costs = costs_of(options.costs_from);
   for (const std::string& file : options.files)
     scenarios.push_back(read_for_run(options, file, catalog, costs));
   const std::vector<Planned> runs = plan_runs(options, scenarios);
@@ -341,6 +352,13 @@ Action prepare_run(CLI::App& command) {
       ->check(CLI::Range(0.0, 3.6e6));
   command.add_flag("--monitor-cost", options->monitor_cost,
                    "measure what sampling costs, in steps with and without it after those that count");
+  command
+      .add_option(
+          "--noise-scale", options->noise_every,
+          "look at the noise of gradients after every n-th step that counts, over 8 batches each; needs "
+          "--data")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   command.add_option("--data", options->data, "synthetic (default), learnable, cifar10:FOLDER")
       ->type_name("KIND");
   command

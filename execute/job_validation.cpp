@@ -80,6 +80,8 @@ std::optional<JobRow> job_row(const FiledRecord& filed, const Repredict& repredi
   rows.add("startup", measured.startup.count, measured.startup.time, part(&JobPrediction::startup));
   rows.add("rescale", measured.rescale.count + measured.rebatch.count,
            measured.rescale.time + measured.rebatch.time, part(&JobPrediction::rescale));
+  rows.add("noise scale", measured.noise.count, measured.noise.time,
+           [](const JobPrediction&) -> std::optional<double> { return std::nullopt; });
   rows.add("total", 1, measured.total, part(&JobPrediction::time));
   if (measured.checkpoint.count == 0 && before && before->checkpoint > 0)
     row.notes.emplace_back("its checkpoints were predicted and not written: run with --checkpoint FILE");

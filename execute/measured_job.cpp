@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "execute/noise_scale.hpp"
+
 namespace foretrain {
 namespace {
 
@@ -32,7 +34,8 @@ MeasuredJob measured_job(const RunRecord& record) {
     MeasuredPhase made{phase.batch, 0, phase.workers, phase.end - phase.begin};
     made.updates = i + 1 < phases.size() ? phases[i + 1]->step - phase.step : updates - (phase.step - done);
     for (const RunEvent& event : record.events) {
-      const bool pauses = event.what == "evaluation" || event.what == "checkpoint";
+      const bool pauses =
+          event.what == "evaluation" || event.what == "checkpoint" || event.what == "noise scale";
       if (pauses && event.begin >= phase.begin && event.end <= phase.end)
         made.time -= event.end - event.begin;
     }
@@ -43,6 +46,7 @@ MeasuredJob measured_job(const RunRecord& record) {
   for (const RunEvent& event : record.events) {
     const double seconds = event.end - event.begin;
     if (event.what == "evaluation") add(out.evaluation, seconds);
+    if (event.what == "noise scale") add(out.noise, seconds);
     if (event.what == "startup") add(out.startup, seconds);
     if (event.what == "checkpoint") {
       add(out.checkpoint, seconds);
@@ -56,7 +60,8 @@ MeasuredJob measured_job(const RunRecord& record) {
   return out;
 }
 
-std::vector<std::string> cost_settings(const MeasuredJob& measured, const Job& job) {
+std::vector<std::string> cost_settings(const RunRecord& record, const Job& job) {
+  const MeasuredJob measured = measured_job(record);
   std::vector<std::string> out;
   if (measured.startup.count > 0) out.push_back("job.startup=" + each(measured.startup));
   if (measured.rescale.count > 0) out.push_back("job.rescale=" + each(measured.rescale));
@@ -67,6 +72,9 @@ std::vector<std::string> cost_settings(const MeasuredJob& measured, const Job& j
     out.push_back(
         fmt::format("job.checkpoint.size={:.0f} B", measured.checkpoint_bytes / measured.checkpoint.count));
   }
+  const auto noise = noise_scale(record.noise_looks);
+  if (noise && job.samples.kind == SamplesLaw::Kind::gradient_noise)
+    out.push_back(fmt::format("job.samples.scale={:.6g}", noise->scale));
   return out;
 }
 

@@ -23,7 +23,7 @@ struct MeasuredPart {
 
 struct MeasuredJob {
   std::vector<MeasuredPhase> phases;
-  MeasuredPart evaluation, checkpoint, startup;
+  MeasuredPart evaluation, checkpoint, startup, noise;
   MeasuredPart rescale, rebatch;  // changes of workers, and of the batch alone
   double checkpoint_bytes = 0;    // of all
   double total = 0;               // from the start of the run to the end of the last phase
@@ -34,7 +34,7 @@ MeasuredJob measured_job(const RunRecord& record);
 
 // Settings of a scenario ("job.startup=3.2 s") by which its job is predicted with the costs that this run
 // measured: start-up, changes of workers and batch, the rate at which checkpoints are written. Only those
-// that the record holds and `job` has.
-std::vector<std::string> cost_settings(const MeasuredJob& measured, const Job& job);
+// that the record holds and `job` has. With samples.law: gradient_noise, the noise scale as well.
+std::vector<std::string> cost_settings(const RunRecord& record, const Job& job);
 
 }  // namespace foretrain

@@ -7,6 +7,7 @@
 
 #include "execute/batch_reader.hpp"
 #include "execute/item_times.hpp"
+#include "execute/noise_scale.hpp"
 #include "execute/rank_build.hpp"
 #include "execute/rank_record_bytes.hpp"
 #include "execute/step_meter.hpp"
@@ -21,14 +22,15 @@ constexpr double default_seconds = 20;
 class RankRun {
  public:
   RankRun(const Scenario& scenario, const RankOptions& options, const RankPlace& place,
-          device::Worker& worker, device::Program& program, Trainer& trainer, RunControl& control,
-          RankRecord& record)
+          device::Worker& worker, device::Program& program, Trainer& trainer, Exchange& exchange,
+          RunControl& control, RankRecord& record)
       : scenario_(scenario),
         options_(options),
         place_(place),
         worker_(worker),
         program_(program),
         trainer_(trainer),
+        exchange_(exchange),
         control_(control),
         record_(record),
         meter_(
@@ -64,7 +66,17 @@ class RankRun {
     if (!issue(1)) return false;
     uncounted_left_ = 1;
     begin_counting();
-    const bool whole = issue(steps);
+    const int block = options_.noise_every > 0 ? options_.noise_every : steps;
+    bool whole = true;
+    for (int done = 0; whole && done < steps;) {
+      const int count = std::min(block, steps - done);
+      whole = issue(count);
+      done += count;
+      if (!whole || options_.noise_every == 0 || count < block) continue;
+      meter_.drain();
+      look_at_noise(done);
+      meter_.restart();
+    }
     meter_.drain();
     end_counting();
     return whole;
@@ -103,8 +115,10 @@ class RankRun {
       const bool evaluates = std::binary_search(plan.evaluations.begin(), plan.evaluations.end(), done);
       const bool saves = !job.checkpoint.empty() &&
                          std::binary_search(plan.checkpoints.begin(), plan.checkpoints.end(), done);
-      if (!evaluates && !saves) continue;
+      const bool looks = options_.noise_every > 0 && done % options_.noise_every == 0;
+      if (!evaluates && !saves && !looks) continue;
       meter_.drain();
+      if (looks) look_at_noise(done);
       if (evaluates) evaluate(done);
       if (saves) save(job, done);
       meter_.restart();
@@ -160,6 +174,35 @@ class RankRun {
     if (reader_->waits() > waits && counts_ && keeps_time()) {
       options_.timeline->late_batches.push_back(counted_issued_);
     }
+  }
+
+  // Over batches that training does not see; leaves no trace.
+  void look_at_noise(std::int64_t updates) {
+    constexpr int batches = 8;
+    constexpr std::int64_t beyond = std::int64_t{1} << 30;
+    control_.set_stage(place_.local, "looking at the noise of gradients");
+    const double begin = now();
+    const TrainingState state = take_state(worker_, program_, updates);
+    const std::int64_t size = scenario_.batch_per_worker / scenario_.strategy.accumulation;
+    Batch batch;
+    NoiseLook look = foretrain::look_at_noise(worker_, program_, *scenario_.model, size, batches, [&](int i) {
+      control_.check();
+      options_.data->fill({beyond + updates, size, place_.rank * batches + i, place_.world * batches}, batch);
+      program_.set_input(batch.samples, batch.labels);
+      control_.progressed(place_.local);
+    });
+    put_state(state, worker_, program_);
+    const auto mean = [this](double own) {
+      double sum = 0;
+      for (const double value : exchange_.all_gather(own)) sum += value;
+      return sum / place_.world;
+    };
+    look.update = updates;
+    look.gradient_squared = mean(look.gradient_squared);
+    look.trace = mean(look.trace);
+    if (keeps_time()) options_.timeline->noise_looks.push_back(look);
+    note("noise scale", begin, updates);
+    control_.set_stage(place_.local, "training");
   }
 
   // Forward passes over the input that lies on the device.
@@ -219,6 +262,7 @@ class RankRun {
   device::Worker& worker_;
   device::Program& program_;
   Trainer& trainer_;
+  Exchange& exchange_;
   RunControl& control_;
   RankRecord& record_;
   std::unique_ptr<BatchReader> reader_;
@@ -336,7 +380,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     record.buckets.push_back(std::move(timing));
   }
   record.launches = trainer.launches();
-  RankRun run(scenario, options, place, worker, *program, trainer, control, record);
+  RankRun run(scenario, options, place, worker, *program, trainer, exchange, control, record);
   bool whole = true;
   if (job == nullptr || job->begins) {
     whole = warm_up(options, *program, exchange, run, record);

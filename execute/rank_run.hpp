@@ -41,6 +41,7 @@ struct RankJob {
 struct RunTimeline {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<RunEvent> events;
+  std::vector<NoiseLook> noise_looks;
   double first_counted = -1, last_counted = -1;  // seconds since begin
   double monitor_cost = 0;
   std::vector<std::int64_t> late_batches;  // counted steps of that rank that waited for their input
@@ -56,7 +57,9 @@ struct RankOptions {
   std::uint64_t seed = 1;
   int plan_candidates = 3;
   std::shared_ptr<const DataSource> data;  // null: one synthetic batch a rank, made on the device
-  const RankJob* job = nullptr;            // null: RunLength holds
+  // Counted steps after which the noise of gradients is looked at, again and again; 0: never. Needs data.
+  int noise_every = 0;
+  const RankJob* job = nullptr;  // null: RunLength holds
   RunTimeline* timeline = nullptr;
   // Where it is set, the cost of sampling is measured after the counted steps: blocks of steps in turn with
   // and without it.

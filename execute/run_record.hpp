@@ -63,9 +63,16 @@ struct MonitorFinding {
   std::string text;
 };
 
+// One look at the noise of gradients (execute/noise_scale): means over the ranks.
+struct NoiseLook {
+  std::int64_t update = 0;
+  double gradient_squared = 0;  // |G|^2 of the gradient without noise; an estimate, and may be negative
+  double trace = 0;             // of the covariance of one sample's gradient
+};
+
 // A stretch of a job: one phase of a schedule, an evaluation, a checkpoint.
 struct RunEvent {
-  std::string what;           // "phase", "evaluation", "checkpoint", "rescale", "startup"
+  std::string what;           // "phase", "evaluation", "checkpoint", "rescale", "startup", "noise scale"
   double begin = 0, end = 0;  // seconds since the start of the run
   std::int64_t step = 0;      // updates done at its begin
   std::int64_t batch = 0;     // global
@@ -121,6 +128,7 @@ struct RunRecord {
   std::vector<RunEvent> events;
   std::vector<MonitorSeries> monitor;
   std::vector<ClockRecord> clocks;
+  std::vector<NoiseLook> noise_looks;
   double monitor_cost = 0;  // relative: steps with the monitor over steps without, less one
   std::vector<MonitorFinding> findings;
 };

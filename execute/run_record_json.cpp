@@ -116,6 +116,13 @@ void describe(Archive& a, RunEvent& e) {
 }
 
 template <typename Archive>
+void describe(Archive& a, NoiseLook& n) {
+  a.required("update", n.update);
+  a.required("gradient_squared", n.gradient_squared);
+  a.required("trace", n.trace);
+}
+
+template <typename Archive>
 void describe(Archive& a, PredictionBefore& p) {
   a.required("time", p.time);
   a.optional("digest", p.digest);
@@ -173,6 +180,7 @@ void describe(Archive& a, RunRecord& r) {
   a.optional("machine", r.machine);
   a.required("ranks", r.ranks);
   a.optional("events", r.events);
+  a.optional("noise_looks", r.noise_looks);
   a.optional("monitor", r.monitor);
   a.optional("monitor_cost", r.monitor_cost);
   a.optional("clocks", r.clocks);

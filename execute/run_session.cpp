@@ -195,6 +195,11 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   record.complete = false;
   record.resumed_after = 0;
   record.soak = options.rank.length.soak;
+  if (options.rank.noise_every > 0 && !options.rank.data) {
+    throw Error(
+        ErrorKind::input,
+        "the noise of gradients needs data: on the one random batch of --data synthetic there is none");
+  }
   record.ranks.clear();
   RunTimeline timeline;
   RunOptions timed = options;
@@ -207,6 +212,7 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   }
   const auto conclude = [&] {
     record.events = std::move(timeline.events);
+    record.noise_looks = std::move(timeline.noise_looks);
     record.monitor_cost = timeline.monitor_cost;
     if (monitor) {
       record.monitor = monitor->stop(std::max(0.0, timeline.first_counted));

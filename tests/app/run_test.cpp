@@ -208,3 +208,21 @@ job:
   CHECK(refused.status == 2);
   CHECK(refused.err.find("is no record of a job") != std::string::npos);
 }
+
+TEST_CASE("the noise of gradients is measured on the way, and predicts what a batch costs in samples") {
+  const Folder folder;
+  const std::string file = folder.write("noisy.yaml", scenario(2) + R"(dataset: { samples: 64 }
+job: { epochs: 4, samples: { law: gradient_noise, scale: 1000 } }
+)");
+  const std::string out = folder.path("noisy.json"), next = folder.path("next.json");
+  const Finished done = folder.run({file, "--out", out, "--data", "learnable", "--noise-scale", "4"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(done.out.find("gradient noise scale ") != std::string::npos);
+  CHECK(done.out.find("8 looks") != std::string::npos);
+  CHECK(read(out).noise_looks.size() == 8);
+  const Finished again = folder.run({file, "--out", next, "--data", "learnable", "--costs-from", out});
+  REQUIRE_MESSAGE(again.status == 0, again.err);
+  CHECK(again.err.find("measured before: --set 'job.samples.scale=") != std::string::npos);
+  CHECK(run_foretrain({"validate", out}).out.find("noise scale") != std::string::npos);
+  CHECK(folder.run({file, "--out", out, "--noise-scale", "4"}).status == 2);
+}
