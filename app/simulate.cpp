@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "app/signals.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/parse_units.hpp"
 #include "sim/job/predict_job.hpp"
 
 namespace foretrain::app {
@@ -20,6 +23,12 @@ struct Options : PredictingOptions {
   std::vector<std::string> files;
   bool every_step = false, without_noise = false;
 };
+
+void tell_speed(std::uint64_t events, double seconds) {
+  detail(fmt::format("simulated {} events in {} of processor time: {:.2g} million a second on one core",
+                     events, format_time(seconds),
+                     static_cast<double>(events) / std::max(seconds, 1e-6) * 1e-6));
+}
 
 int simulate(const Options& options) {
   const std::vector<Scenario> scenarios = read_scenarios(options.files, options);
@@ -42,7 +51,9 @@ int simulate(const Options& options) {
     how.timeline = targets.wants_trace() ? &timeline : nullptr;
     how.every_step = options.every_step;
     how.noise = !options.without_noise;
+    const std::clock_t before = std::clock();
     results.push_back(predict_job(scenario, how));
+    tell_speed(results.back().events, static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC);
     results.back().question = scenario.question;
   }
   end_progress();

@@ -46,9 +46,10 @@ StepGraph resnet_like(int ranks) {
   return graph;
 }
 
-CollectiveTimer timer() {
-  return [](const ProcessGroup&, const Operation&) {
-    return CollectiveTiming{Time::microseconds(4000), 1.05, 1.1, Time()};
+// Between nodes kernels do not slow collectives; within a node they do.
+CollectiveTimer timer(double collective_slowdown) {
+  return [collective_slowdown](const ProcessGroup&, const Operation&) {
+    return CollectiveTiming{Time::microseconds(4000), 1.05, collective_slowdown, Time()};
   };
 }
 
@@ -56,20 +57,20 @@ void all_alike(benchmark::State& state) {
   const StepGraph graph = resnet_like(static_cast<int>(state.range(0)));
   for (auto _ : state) {
     ReplayInput input = symmetric_replay(graph);
-    input.timer = timer();
+    input.timer = timer(1.1);
     benchmark::DoNotOptimize(replay(input).step);
   }
   state.SetComplexityN(state.range(0));
 }
 BENCHMARK(all_alike)->RangeMultiplier(8)->Range(64, 65536)->Unit(benchmark::kMillisecond)->Complexity();
 
-void every_rank_distinct(benchmark::State& state) {
+void distinct(benchmark::State& state, double collective_slowdown) {
   const StepGraph graph = resnet_like(static_cast<int>(state.range(0)));
   RandomStream random(1);
   std::uint64_t events = 0;
   for (auto _ : state) {
     ReplayInput input = plain_replay(graph);
-    input.timer = timer();
+    input.timer = timer(collective_slowdown);
     input.recorded_class = 0;
     for (RankClass& rank : input.classes) {
       rank.compute_factor = 1 + 0.01 * random.uniform() + (random.uniform() < 0.01 ? 0.3 : 0);
@@ -81,9 +82,21 @@ void every_rank_distinct(benchmark::State& state) {
   state.counters["events/s"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
   state.SetComplexityN(state.range(0));
 }
+void every_rank_distinct(benchmark::State& state) {
+  distinct(state, 1);
+}
 BENCHMARK(every_rank_distinct)
     ->RangeMultiplier(4)
     ->Range(64, 16384)
+    ->Unit(benchmark::kMillisecond)
+    ->Complexity();
+
+void every_rank_distinct_and_collectives_slowed(benchmark::State& state) {
+  distinct(state, 1.1);
+}
+BENCHMARK(every_rank_distinct_and_collectives_slowed)
+    ->RangeMultiplier(4)
+    ->Range(64, 1024)
     ->Unit(benchmark::kMillisecond)
     ->Complexity();
 

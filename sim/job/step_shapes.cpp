@@ -56,7 +56,9 @@ const ShapeTime& StepShapes::exact(std::int64_t share, int workers) {
     StepChange change;
     change.batch_per_worker = share;
     if (static_cast<std::size_t>(workers) < available) change.workers = workers;
-    found->second = shape_of(predict_step(scenario_, change, network_));
+    const StepPrediction step = predict_step(scenario_, change, network_);
+    events_ += step.events;
+    found->second = shape_of(step);
   }
   return found->second;
 }
@@ -121,6 +123,7 @@ StepShapes::ForwardTime StepShapes::forward(std::int64_t batch) {
   constexpr int enough_to_settle = 8;
   replayed.steps = enough_to_settle;
   const ReplayResult result = replay(replayed);
+  events_ += result.events;
   found->second.pass = result.classes[static_cast<std::size_t>(result.slowest)].duration().in_seconds();
   return found->second;
 }

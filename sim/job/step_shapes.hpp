@@ -42,6 +42,7 @@ class StepShapes {
   double passes(std::int64_t batch, std::int64_t count);
 
   std::size_t simulated() const { return exact_.size(); }
+  std::uint64_t events() const { return events_; }
 
  private:
   struct ForwardTime {
@@ -54,6 +55,7 @@ class StepShapes {
   std::shared_ptr<const CollectiveModel> network_;
   std::map<std::pair<int, std::int64_t>, ShapeTime> exact_;  // by workers and share
   std::map<std::int64_t, ForwardTime> forward_;
+  std::uint64_t events_ = 0;
 };
 
 }  // namespace foretrain

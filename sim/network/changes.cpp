@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -9,6 +12,9 @@
 
 namespace foretrain {
 namespace {
+
+constexpr const char* changed_class = "changed ";
+constexpr std::size_t few_changes = 8;  // for which looking at all links is quicker than an index
 
 // Links whose name, class or one end fits. Of a vertex with links of the network (a NIC) only those: its slot
 // stays.
@@ -43,7 +49,43 @@ std::vector<std::size_t> links_of(const Topology& topology, const std::string& n
                                             topology.name, name, did_you_mean(name, names)));
 }
 
+// Links by plain names, so that thousands of them are found at once.
+class LinkNames {
+ public:
+  explicit LinkNames(const Topology& topology) : topology_(topology), at_vertex_(topology.vertices.size()) {
+    for (std::size_t v = 0; v < topology.vertices.size(); ++v)
+      vertices_.emplace(topology.vertices[v].name, v);
+    for (std::size_t l = 0; l < topology.links.size(); ++l) {
+      const Link& link = topology.links[l];
+      others_.insert(link.name);
+      if (others_.find(link.link_class) == others_.end()) others_.insert(link.link_class);
+      at_vertex_[static_cast<std::size_t>(link.from)].push_back(l);
+      at_vertex_[static_cast<std::size_t>(link.to)].push_back(l);
+    }
+  }
+
+  // As links_of().
+  std::vector<std::size_t> find(const std::string& name) const {
+    const auto vertex = vertices_.find(name);
+    const bool is_plain = name.find('*') == std::string::npos && !name.starts_with(changed_class);
+    if (!is_plain || vertex == vertices_.end() || others_.contains(name)) return links_of(topology_, name);
+    const std::vector<std::size_t>& all = at_vertex_[vertex->second];
+    std::vector<std::size_t> network;
+    for (const std::size_t l : all) {
+      if (topology_.links[l].kind == LinkKind::network) network.push_back(l);
+    }
+    return network.empty() ? all : network;
+  }
+
+ private:
+  const Topology& topology_;
+  std::unordered_map<std::string, std::size_t> vertices_;
+  std::unordered_set<std::string> others_;  // names of links and classes
+  std::vector<std::vector<std::size_t>> at_vertex_;
+};
+
 void erase_links(Topology& topology, const std::vector<char>& is_gone) {
+  if (std::find(is_gone.begin(), is_gone.end(), 1) == is_gone.end()) return;
   std::vector<int> place(topology.links.size(), -1);
   std::vector<Link> kept;
   for (std::size_t l = 0; l < topology.links.size(); ++l) {
@@ -82,8 +124,10 @@ bool fits(std::string_view pattern, std::string_view name) {
 
 void change_links(Topology& topology, std::span<const LinkChange> changes) {
   std::vector<char> is_gone(topology.links.size(), 0);
+  std::optional<LinkNames> names;
+  if (changes.size() > few_changes) names.emplace(topology);
   for (const LinkChange& change : changes) {
-    for (const std::size_t l : links_of(topology, change.name)) {
+    for (const std::size_t l : names ? names->find(change.name) : links_of(topology, change.name)) {
       Link& link = topology.links[l];
       if (change.failed) {
         is_gone[l] = 1;
@@ -97,8 +141,8 @@ void change_links(Topology& topology, std::span<const LinkChange> changes) {
         if (link.reverse >= 0) topology.links[static_cast<std::size_t>(link.reverse)].half_duplex = true;
       }
       // It is no longer like its class, and reported by itself.
-      if ((change.bandwidth || change.background) && !link.link_class.starts_with("changed ")) {
-        link.link_class = "changed " + link.link_class;
+      if ((change.bandwidth || change.background) && !link.link_class.starts_with(changed_class)) {
+        link.link_class = changed_class + link.link_class;
       }
     }
   }

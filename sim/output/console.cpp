@@ -222,6 +222,7 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
   out += verdicts.size() <= few ? verdicts.text("", results.size(), Ink::plain, style)
                                 : verdicts_by_limit(results, options);
   out += console::remedies(results, style);
+  out += console::sensitivity(results, style);
   out += extrapolated.text("extrapolated:", results.size(), Ink::yellow, style);
   out += warnings.text("warning:", results.size(), Ink::yellow, style);
   return out;

@@ -240,15 +240,31 @@ std::vector<std::string> extrapolations(const Result& result) {
   return texts;
 }
 
+std::string sensitivity(std::span<const Result> results, const TextStyle& style) {
+  if (results.size() != 1 || results[0].sensitivity.empty()) return "";
+  std::string gains, idle;
+  for (const Sensitivity& each : results[0].sensitivity) {
+    std::string& list = each.critical ? gains : idle;
+    list += (list.empty() ? "" : ", ") + each.input;
+    if (each.critical) list += fmt::format(" ({}) {:.1f} %", each.change, 100 * (1 - 1 / each.speedup));
+  }
+  std::string text;
+  if (!gains.empty()) text = "A step gets shorter with: " + gains + ".";
+  if (!idle.empty()) text += (text.empty() ? "" : " ") + ("Not on the critical path: " + idle + ".");
+  return '\n' + wrapped(text, style.width, "", "  ");
+}
+
 std::string remedies(std::span<const Result> results, const TextStyle& style) {
   if (results.size() != 1 || results[0].remedies.empty()) return "";
   constexpr int indent = 2, gap = 2, longest_change = 40;
+  constexpr std::size_t most_shown = 3;  // --json has them all
+  const auto shown = std::span(results[0].remedies).first(std::min(most_shown, results[0].remedies.size()));
   int change_room = 0;
-  for (const Remedy& remedy : results[0].remedies) {
+  for (const Remedy& remedy : shown) {
     change_room = std::min(longest_change, std::max(change_room, display_width(remedy.change)));
   }
   TextTable table({Align::left, Align::right, Align::right, Align::left});
-  for (const Remedy& remedy : results[0].remedies) {
+  for (const Remedy& remedy : shown) {
     const std::string step = format_time(remedy.step), speedup = fmt::format("{:.2f} x", remedy.speedup);
     const int used = indent + change_room + display_width(step) + display_width(speedup) + 3 * gap + 1;
     table.add({shortened(remedy.change, change_room, style), step, speedup,

@@ -44,6 +44,8 @@ std::string inputs(const Result& result, const TextStyle& style);
 std::string validation_line(const std::optional<ValidationSummary>& validation);
 // What lies outside of what is known, a text for each thing with all that was asked of it.
 std::vector<std::string> extrapolations(const Result& result);
+// What the step gains from each input, and which are not critical.
+std::string sensitivity(std::span<const Result> results, const TextStyle& style);
 // What would help, best first.
 std::string remedies(std::span<const Result> results, const TextStyle& style);
 

@@ -110,6 +110,17 @@ void visit_advice(const Result& result, FieldVisitor& visitor) {
   } else {
     visitor.none("break_even");
   }
+  visitor.begin_list("sensitivity");
+  for (const Sensitivity& each : result.sensitivity) {
+    visitor.begin_group("");
+    visitor.text("input", each.input);
+    visitor.text("change", each.change);
+    visitor.number("step_s", each.step);
+    visitor.number("speedup", each.speedup);
+    visitor.flag("critical", each.critical);
+    visitor.end_group();
+  }
+  visitor.end_list();
 }
 
 void visit_device(const Result& result, FieldVisitor& visitor) {

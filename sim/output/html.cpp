@@ -182,6 +182,15 @@ std::string details_of(const Result& r, bool open) {
     }
     out += "</tbody></table></div>\n";
   }
+  if (!r.sensitivity.empty()) {
+    out += "<h3>What the step depends on</h3><div class=\"scroll\"><table><tbody>\n";
+    for (const Sensitivity& each : r.sensitivity) {
+      out += "<tr>" + cell(each.input) + cell(each.change) + cell(format_time(each.step), true) +
+             cell(fmt::format("{:.3f} x", each.speedup), true) +
+             cell(each.critical ? "" : "not on the critical path") + "</tr>\n";
+    }
+    out += "</tbody></table></div>\n";
+  }
   for (const std::string& text : console::extrapolations(r)) {
     out += "<p class=\"warning\">extrapolated: " + escaped_html(text) + "</p>\n";
   }

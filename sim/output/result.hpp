@@ -24,6 +24,7 @@ struct StepPrediction {
   double mean = 0, p05 = 0, p50 = 0, p95 = 0;  // spread of single steps
   double low = 0, high = 0;                    // 90 % interval for the median step of a run
   Breakdown breakdown;                         // of the median step, sums to time
+  std::uint64_t events = 0;                    // simulated for it
 };
 
 struct LinkUse {
@@ -45,6 +46,15 @@ struct Remedy {
   double step = 0;
   double speedup = 1;
   std::string cost;  // what it costs, in words
+};
+
+// The step with one input 10 % better, everything else as it is.
+struct Sensitivity {
+  std::string input;   // "network bandwidth"
+  std::string change;  // "10 % more"
+  double step = 0;
+  double speedup = 1;
+  bool critical = false;  // it changes the step by 0.1 % or more
 };
 
 struct BreakEven {
@@ -128,6 +138,7 @@ struct JobPrediction {
   std::string assumption;            // "equal epochs, accuracy not predicted"
   std::vector<std::string> answers;  // sentences
   std::vector<JobPoint> progress;    // some hundred, spread over the job
+  std::uint64_t events = 0;          // simulated for it
 };
 
 struct Communication {
@@ -161,11 +172,13 @@ struct Result {
   Limiting limiting;
   std::vector<Remedy> remedies;
   std::optional<BreakEven> break_even;
+  std::vector<Sensitivity> sensitivity;  // largest first
   GpuUse gpu;
   Memory memory;
   std::optional<JobPrediction> job;
   std::vector<std::string> warnings;
   std::vector<Extrapolation> extrapolated;
+  std::uint64_t events = 0;  // simulated for it; no part of the answer, and in no file
 };
 
 }  // namespace foretrain

@@ -23,6 +23,7 @@ class Node {
     if (found == json_.end()) refuse(fmt::format("has no '{}'", path_.empty() ? name : path_ + '.' + name));
     return {*found, path_.empty() ? name : path_ + '.' + name, file_};
   }
+  bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
   bool is_null() const { return json_.is_null(); }
   double number() const {
     if (!json_.is_number()) refuse(fmt::format("'{}' is no number", path_));
@@ -207,6 +208,13 @@ void read_advice(const Node& node, Result& result) {
   if (const Node even = node.at("break_even"); !even.is_null()) {
     result.break_even = BreakEven{even.at("bandwidth_Bps_next_node").number_or_zero(),
                                   even.at("bandwidth_Bps_hidden").number_or_zero()};
+  }
+  if (node.has("sensitivity")) {  // not in results of older versions
+    for (const Node& one : node.at("sensitivity").items()) {
+      result.sensitivity.push_back({one.at("input").text(), one.at("change").text(),
+                                    one.at("step_s").number(), one.at("speedup").number(),
+                                    one.at("critical").flag()});
+    }
   }
   for (const Node& warning : node.at("warnings").items()) result.warnings.push_back(warning.text());
   for (const Node& one : node.at("extrapolated").items()) {

@@ -9,6 +9,7 @@
 
 #include "sim/training/memory.hpp"
 #include "sim/training/remedies.hpp"
+#include "sim/training/sensitivity.hpp"
 #include "sim/training/step_simulation.hpp"
 #include "sim/training/verdict.hpp"
 
@@ -16,8 +17,9 @@ namespace foretrain {
 namespace {
 
 // The baseline of scaling: no communication.
-double one_worker_step(const Scenario& scenario) {
-  const StepSimulation one(scenario, {.workers = 1, .strategy = StrategyKind::independent});
+double one_worker_step(const Scenario& scenario, const StepSimulation& simulation) {
+  const StepSimulation one =
+      simulation.changed(scenario, {.workers = 1, .strategy = StrategyKind::independent});
   return one.seconds(one.at_quantile(0.5));
 }
 
@@ -117,6 +119,7 @@ StepPrediction predict_step(const Scenario& scenario, const StepChange& change,
   step.breakdown = outcome.use.breakdown;
   spread_of_steps(simulation, step);
   interval_of_median(simulation, median, step);
+  step.events = simulation.events();
   return step;
 }
 
@@ -154,7 +157,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
 
   result.samples_per_second = static_cast<double>(scenario.batch_global) / step.mean;
   result.units_per_second = result.samples_per_second;
-  const double one = result.workers == 1 ? step.time : one_worker_step(scenario);
+  const double one = result.workers == 1 ? step.time : one_worker_step(scenario, simulation);
   result.speedup = one * result.workers / step.time;
   result.efficiency = one / step.time;
 
@@ -174,6 +177,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   if (options.remedies) {
     result.remedies = remedies_of(scenario, simulation, step.time);
     result.break_even = break_even_of(scenario, simulation);
+    result.sensitivity = sensitivity_of(scenario, simulation, step.time);
   }
   result.gpu.busy = outcome.use.busy / step.time;
   result.gpu.computing = outcome.use.computing / step.time;
@@ -192,6 +196,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
     if (!known) result.extrapolated.push_back(entry);
   }
   if (scenario.model && scenario.profile) fill_memory(scenario, result);
+  result.events = simulation.events();
   return result;
 }
 

@@ -85,9 +85,7 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& 
     const double speedup = static_cast<double>(changed.batch_global()) / seconds / rate;
     if (speedup >= 1.01) out.push_back({std::move(change), seconds, speedup, std::move(cost)});
   };
-  auto changed = [&](const StepChange& change) {
-    return StepSimulation(scenario, change, simulation.network());
-  };
+  auto changed = [&](const StepChange& change) { return simulation.changed(scenario, change); };
   const bool communicates = simulation.workers() > 1 && scenario.strategy.kind != StrategyKind::independent;
   if (communicates && has_network(scenario)) {
     const Rate twice = scenario.cluster.topology.network.bandwidth * 2;
@@ -110,6 +108,17 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& 
                "fewer updates an epoch; accuracy not predicted");
     }
   }
+  if (communicates) {
+    const int twice = 2 * scenario.strategy.accumulation;
+    consider(fmt::format("{} micro-batches a step", twice),
+             changed({.batch_per_worker = 2 * scenario.batch_per_worker, .accumulation = twice}), 1,
+             "half as many updates an epoch; accuracy not predicted");
+  }
+  if (communicates && scenario.cluster.topology.nodes > 1) {
+    const int workers = first_node_workers(scenario.cluster.topology);
+    consider(fmt::format("one node ({} worker{})", workers, workers == 1 ? "" : "s"),
+             changed({.workers = workers}), 1, "none: fewer GPUs, and a smaller global batch");
+  }
   std::stable_sort(out.begin(), out.end(),
                    [](const Remedy& a, const Remedy& b) { return a.speedup > b.speedup; });
   if (out.size() > most) out.resize(most);
@@ -126,8 +135,8 @@ std::optional<BreakEven> break_even_of(const Scenario& scenario, const StepSimul
     const StepOutcome outcome = simulation.run(median_on(simulation, network));
     return outcome.use.breakdown.exposed_communication / outcome.seconds < 0.01;
   });
-  const StepSimulation one(scenario, {.workers = first_node_workers(scenario.cluster.topology)},
-                           simulation.network());
+  const StepSimulation one =
+      simulation.changed(scenario, {.workers = first_node_workers(scenario.cluster.topology)});
   const double alone = median_rate(one);
   out.bandwidth_next_node =
       least_bandwidth(scenario, [&](double network) { return median_rate(simulation, network) > alone; });

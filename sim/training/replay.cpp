@@ -14,12 +14,12 @@ namespace {
 
 constexpr int ring = 4;  // steps a host may be ahead of its device, and whose completions are remembered
 
-enum class EventKind : std::uint8_t { stream_ready, kernel_end, collective_end };
+enum class EventKind : std::uint8_t { stream_ready, kernel_end, collective_start, collective_end };
 
 struct Payload {
   EventKind kind;
   std::uint8_t stream;
-  int subject;            // class, or collective instance
+  int subject;            // class, or collective instance where all ranks share a clock
   std::uint32_t version;  // events of an older version are stale
 };
 
@@ -37,18 +37,24 @@ struct Issued {
 // First in, first out, in one piece of memory.
 class IssuedQueue {
  public:
-  bool empty() const { return head_ == items_.size(); }
+  bool empty() const { return count_ == 0; }
   const Issued& front() const { return items_[head_]; }
-  void push_back(const Issued& issued) { items_.push_back(issued); }
+  void push_back(const Issued& issued) {
+    if (count_ == items_.size()) {
+      std::rotate(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_), items_.end());
+      head_ = 0;
+      items_.resize(std::max<std::size_t>(16, 2 * items_.size()));
+    }
+    items_[(head_ + count_++) & (items_.size() - 1)] = issued;
+  }
   void pop_front() {
-    if (++head_ < items_.size()) return;
-    items_.clear();
-    head_ = 0;
+    head_ = (head_ + 1) & (items_.size() - 1);
+    --count_;
   }
 
  private:
-  std::vector<Issued> items_;
-  std::size_t head_ = 0;
+  std::vector<Issued> items_;  // a ring, a power of two long
+  std::size_t head_ = 0, count_ = 0;
 };
 
 struct Stream {
@@ -73,6 +79,9 @@ struct Rank {
   std::vector<std::uint8_t> done;  // ring x operations
   std::vector<int> joined;         // collectives joined so far, by group
   int collective = -1;             // running on this rank
+  int joined_last = -1;            // collective
+  int place = 0;                   // among its members
+  bool waiting = false;            // joined it, and not all others have
   std::vector<Time> step_end;
 };
 
@@ -81,6 +90,7 @@ struct Instance {
   std::vector<std::pair<int, Issued>> members;  // class and its operation
   std::vector<Time> arrivals;
   std::size_t expected = 0;
+  std::size_t running = 0;  // members that it has not ended for
   bool after_pause = true;  // no member's communication stream came from another collective
   CollectiveTiming timing;
   Time start, updated;
@@ -89,10 +99,16 @@ struct Instance {
   std::uint32_t version = 0;
 };
 
+// Ranks meet in collectives alone. Where kernels do not slow collectives, a collective ends a fixed time
+// after the last has joined; then each rank goes by its own clock from one collective to the next, so that
+// its state is at hand (ten times as fast for thousands of ranks as one clock for all). Else all share a
+// clock.
 class Replay {
  public:
-  explicit Replay(const ReplayInput& input) : input_(input), graph_(*input.graph) {
+  explicit Replay(const ReplayInput& input)
+      : input_(input), graph_(*input.graph), own_clocks_(input.classes.size() > 1 && collectives_are_free()) {
     ranks_.resize(input_.classes.size());
+    queues_.resize(own_clocks_ ? ranks_.size() : 1);
     work_.resize(input_.classes.size());
     members_of_group_.resize(graph_.groups.size());
     for (std::size_t g = 0; g < graph_.groups.size(); ++g) {
@@ -112,26 +128,58 @@ class Replay {
 
   ReplayResult run() {
     for (std::size_t c = 0; c < ranks_.size(); ++c) advance_host(c);
-    while (!queue_.empty()) {
-      const auto event = queue_.pop();
-      const Payload& what = event.payload;
-      if (what.kind == EventKind::collective_end) {
-        auto found = instances_.find(what.subject);
-        if (found != instances_.end() && found->second.version == what.version) end_collective(what.subject);
-        continue;
+    if (own_clocks_) {
+      for (std::size_t c = 0; c < ranks_.size(); ++c) ready_.push_back(c);
+      for (std::size_t i = 0; i < ready_.size(); ++i) {
+        const std::size_t c = ready_[i];
+        while (!ranks_[c].waiting && !queues_[c].empty()) handle(queues_[c].pop().payload);
       }
-      Stream& stream = ranks_[static_cast<std::size_t>(what.subject)].streams[what.stream];
-      if (stream.version != what.version) continue;
-      if (what.kind == EventKind::kernel_end) {
-        end_kernel(static_cast<std::size_t>(what.subject), what.stream);
-      } else {
-        start_next(static_cast<std::size_t>(what.subject), what.stream);
-      }
+    } else {
+      while (!queues_[0].empty()) handle(queues_[0].pop().payload);
     }
     return result();
   }
 
  private:
+  // Whether no kernel slows a collective.
+  bool collectives_are_free() const {
+    for (const RankProgram& program : graph_.programs) {
+      for (const Operation& each : program.operations) {
+        if (each.group < 0) continue;
+        const ProcessGroup& group = graph_.groups[static_cast<std::size_t>(each.group)];
+        if (input_.timer(group, each).collective_slowdown != 1) return false;
+      }
+    }
+    return true;
+  }
+
+  EventQueue<Payload>& queue(std::size_t c) { return queues_[own_clocks_ ? c : 0]; }
+  Time now(std::size_t c) { return queue(c).now(); }
+
+  void handle(const Payload& what) {
+    const auto subject = static_cast<std::size_t>(what.subject);
+    switch (what.kind) {
+      case EventKind::collective_start:
+        ranks_[subject].collective = ranks_[subject].joined_last;
+        set_slowdown(subject, instances_.at(ranks_[subject].collective).timing.compute_slowdown);
+        return;
+      case EventKind::collective_end:
+        if (own_clocks_) {
+          leave(subject);
+        } else if (const auto found = instances_.find(what.subject);
+                   found != instances_.end() && found->second.version == what.version) {
+          end_collective(what.subject);
+        }
+        return;
+      case EventKind::kernel_end:
+        if (ranks_[subject].streams[what.stream].version == what.version) end_kernel(subject, what.stream);
+        return;
+      case EventKind::stream_ready:
+        if (ranks_[subject].streams[what.stream].version == what.version) start_next(subject, what.stream);
+        return;
+    }
+  }
+
   const std::vector<Operation>& operations(std::size_t c) const {
     return graph_.programs[static_cast<std::size_t>(input_.classes[c].program)].operations;
   }
@@ -156,7 +204,7 @@ class Replay {
     const auto& all = operations(c);
     const auto total = static_cast<std::int64_t>(all.size()) * input_.steps;
     if (rank.blocked) {
-      rank.host = std::max(rank.host, queue_.now());
+      rank.host = std::max(rank.host, now(c));
       rank.blocked = false;
     }
     bool issued[stream_count] = {};
@@ -205,17 +253,17 @@ class Replay {
     for (int before : op.after) {
       if (done(c, base + before) == 0) return;
     }
-    if (head.first > queue_.now()) {
+    if (head.first > now(c)) {
       if (stream.look_at == head.first) return;
       stream.look_at = head.first;
-      schedule(head.first, EventKind::stream_ready, s, static_cast<int>(c), ++stream.version);
+      schedule(c, head.first, EventKind::stream_ready, s, static_cast<int>(c), ++stream.version);
       return;
     }
     stream.queue.pop_front();
     stream.busy = true;
     stream.look_at = Time(-1);
     stream.running = head;
-    stream.start = queue_.now();
+    stream.start = now(c);
     ++stream.version;
     if (op.group >= 0) {
       join(c, head);
@@ -223,7 +271,7 @@ class Replay {
     }
     stream.remaining = static_cast<double>(op.device.count()) *
                        (s == static_cast<int>(StreamId::compute) ? input_.classes[c].compute_factor : 1.0);
-    stream.updated = queue_.now();
+    stream.updated = now(c);
     stream.tail = head.last + Time(std::llround(stream.remaining / std::max(op.launches, 1)));
     stream.slowdown = 1;
     if (s == static_cast<int>(StreamId::compute) && ranks_[c].collective >= 0) {
@@ -234,42 +282,43 @@ class Replay {
     schedule_end(c, s);
   }
 
-  void schedule(Time time, EventKind kind, int stream, int subject, std::uint32_t version) {
-    queue_.schedule(time, priority_of(kind),
-                    Payload{kind, static_cast<std::uint8_t>(stream), subject, version});
+  void schedule(std::size_t c, Time time, EventKind kind, int stream, int subject, std::uint32_t version) {
+    queue(c).schedule(time, priority_of(kind),
+                      Payload{kind, static_cast<std::uint8_t>(stream), subject, version});
   }
 
   void schedule_end(std::size_t c, int s) {
     Stream& stream = ranks_[c].streams[s];
-    const Time end = queue_.now() + Time(std::llround(stream.remaining * stream.slowdown));
-    schedule(std::max(end, stream.tail), EventKind::kernel_end, s, static_cast<int>(c), ++stream.version);
+    const Time end = now(c) + Time(std::llround(stream.remaining * stream.slowdown));
+    schedule(c, std::max(end, stream.tail), EventKind::kernel_end, s, static_cast<int>(c), ++stream.version);
   }
 
   void set_slowdown(std::size_t c, double slowdown) {
     Stream& stream = ranks_[c].streams[static_cast<int>(StreamId::compute)];
     if (!stream.busy || stream.slowdown == slowdown) return;
-    const double passed = static_cast<double>((queue_.now() - stream.updated).count());
+    const double passed = static_cast<double>((now(c) - stream.updated).count());
     stream.remaining = std::max(0.0, stream.remaining - passed / stream.slowdown);
-    stream.updated = queue_.now();
+    stream.updated = now(c);
     stream.slowdown = slowdown;
     schedule_end(c, static_cast<int>(StreamId::compute));
   }
 
   // A member's compute stream went busy or idle beside a running collective.
   void set_computing(int id, Instance& instance, int change) {
+    if (own_clocks_) return;
     instance.computing += change;
     const double slowdown = instance.computing > 0 ? instance.timing.collective_slowdown : 1.0;
     if (slowdown == instance.slowdown) return;
-    const double passed = static_cast<double>((queue_.now() - instance.updated).count());
+    const double passed = static_cast<double>((queues_[0].now() - instance.updated).count());
     instance.remaining = std::max(0.0, instance.remaining - passed / instance.slowdown);
-    instance.updated = queue_.now();
+    instance.updated = queues_[0].now();
     instance.slowdown = slowdown;
     schedule_collective_end(id, instance);
   }
 
   void schedule_collective_end(int id, Instance& instance) {
-    const Time end = queue_.now() + Time(std::llround(instance.remaining * instance.slowdown));
-    schedule(end, EventKind::collective_end, 0, id, ++instance.version);
+    const Time end = queues_[0].now() + Time(std::llround(instance.remaining * instance.slowdown));
+    schedule(0, end, EventKind::collective_end, 0, id, ++instance.version);
   }
 
   void finish(std::size_t c, int s, const Issued& issued, Time start, Time end, Time busy, bool waiting_first,
@@ -318,12 +367,12 @@ class Replay {
 
   void end_kernel(std::size_t c, int s) {
     Stream& stream = ranks_[c].streams[s];
-    const Time now = queue_.now();
+    const Time time = now(c);
     // Busy is the kernel's own time, lengthened by what ran beside it; the rest of the interval the device
     // starved.
     const Time worked = stream.updated + Time(std::llround(stream.remaining * stream.slowdown));
     const int beside = ranks_[c].collective;
-    finish(c, s, stream.running, stream.start, now, std::min(now, worked) - stream.start, false, Time());
+    finish(c, s, stream.running, stream.start, time, std::min(time, worked) - stream.start, false, Time());
     after_end(c);
     // The next kernel, where there is one, has been counted already: an instant between two kernels is no
     // change.
@@ -347,19 +396,42 @@ class Replay {
     }
     const int id = found->second;
     Instance& instance = instances_.at(id);
+    rank.joined_last = id;
+    rank.place = static_cast<int>(instance.members.size());
+    rank.waiting = true;
     instance.members.emplace_back(static_cast<int>(c), issued);
-    if (rank.streams[static_cast<int>(StreamId::communication)].ended == queue_.now())
-      instance.after_pause = false;
-    instance.arrivals.push_back(queue_.now());
+    if (rank.streams[static_cast<int>(StreamId::communication)].ended == now(c)) instance.after_pause = false;
+    instance.arrivals.push_back(now(c));
     if (instance.members.size() < instance.expected) return;
     id_of_.erase(key);
     instance.timing = input_.timer(graph_.groups[static_cast<std::size_t>(op.group)], op);
-    instance.start = instance.updated = queue_.now();
+    instance.start = instance.updated = *std::max_element(instance.arrivals.begin(), instance.arrivals.end());
     const Time pause = instance.after_pause ? instance.timing.start : Time();
     instance.remaining =
         static_cast<double>(std::max<std::int64_t>(0, (instance.timing.alone + pause).count()));
+    if (own_clocks_) {
+      begin_apart(instance);
+    } else {
+      begin_together(id, instance);
+    }
+  }
+
+  void begin_apart(Instance& instance) {
+    const Time end = instance.start + Time(std::llround(instance.remaining));
+    instance.running = instance.members.size();
     for (const auto& [member, unused] : instance.members) {
       const auto m = static_cast<std::size_t>(member);
+      ranks_[m].waiting = false;
+      if (end > instance.start) schedule(m, instance.start, EventKind::collective_start, 0, member, 0);
+      schedule(m, end, EventKind::collective_end, 0, member, 0);
+      ready_.push_back(m);
+    }
+  }
+
+  void begin_together(int id, Instance& instance) {
+    for (const auto& [member, unused] : instance.members) {
+      const auto m = static_cast<std::size_t>(member);
+      ranks_[m].waiting = false;
       ranks_[m].collective = id;
       if (ranks_[m].streams[static_cast<int>(StreamId::compute)].busy) ++instance.computing;
       set_slowdown(m, instance.timing.compute_slowdown);
@@ -368,23 +440,33 @@ class Replay {
     schedule_collective_end(id, instance);
   }
 
+  // A member's part of the end.
+  void release(const Instance& instance, std::size_t place, Time end) {
+    const auto c = static_cast<std::size_t>(instance.members[place].first);
+    ranks_[c].collective = -1;
+    set_slowdown(c, 1);
+    finish(c, static_cast<int>(StreamId::communication), instance.members[place].second,
+           instance.arrivals[place], end, end - instance.start, true, instance.start);
+  }
+
+  void leave(std::size_t c) {
+    const int id = ranks_[c].joined_last;
+    Instance& instance = instances_.at(id);
+    release(instance, static_cast<std::size_t>(ranks_[c].place), now(c));
+    if (--instance.running == 0) instances_.erase(id);
+    after_end(c);
+  }
+
   void end_collective(int id) {
-    Instance instance = std::move(instances_.at(id));
+    const Instance instance = std::move(instances_.at(id));
     instances_.erase(id);
-    const Time now = queue_.now();
-    for (std::size_t i = 0; i < instance.members.size(); ++i) {
-      const auto c = static_cast<std::size_t>(instance.members[i].first);
-      ranks_[c].collective = -1;
-      set_slowdown(c, 1);
-      finish(c, static_cast<int>(StreamId::communication), instance.members[i].second, instance.arrivals[i],
-             now, now - instance.start, true, instance.start);
-    }
+    for (std::size_t i = 0; i < instance.members.size(); ++i) release(instance, i, queues_[0].now());
     for (const auto& [member, unused] : instance.members) after_end(static_cast<std::size_t>(member));
   }
 
   ReplayResult result() {
     ReplayResult out;
-    out.events = queue_.processed();
+    for (const auto& each : queues_) out.events += each.processed();
     out.classes.resize(ranks_.size());
     std::size_t last = 0;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
@@ -415,7 +497,9 @@ class Replay {
 
   const ReplayInput& input_;
   const StepGraph& graph_;
-  EventQueue<Payload> queue_;
+  bool own_clocks_;
+  std::vector<EventQueue<Payload>> queues_;  // one, or of each class
+  std::vector<std::size_t> ready_;           // classes with own clocks that may go on, in this order
   std::vector<Rank> ranks_;
   std::vector<std::vector<int>> members_of_group_;
   std::unordered_map<int, Instance> instances_;

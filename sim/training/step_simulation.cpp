@@ -18,6 +18,8 @@ namespace {
 constexpr double assumed_collective_host = 15e-6;
 constexpr int most_steps = 24;
 constexpr std::size_t most_recorded_classes = 256;
+constexpr std::size_t many_speeds = 64;
+constexpr std::size_t few_speeds = 16;  // of each program
 
 double collective_host(const Profile& profile) {
   std::vector<double> hosts;
@@ -57,6 +59,29 @@ GradientOrder gradient_order(const StepTimes& times) {
   return order;
 }
 
+using Alike = std::map<std::pair<double, int>, std::vector<std::size_t>>;  // ranks by speed and program
+
+Alike standing_for(const Alike& all) {
+  std::map<int, std::vector<double>> speeds;  // of a program
+  for (const auto& [key, ranks] : all) speeds[key.second].push_back(key.first);
+  Alike out;
+  for (const auto& [key, ranks] : all) {
+    const std::vector<double>& own = speeds[key.second];
+    const auto place =
+        static_cast<std::size_t>(std::lower_bound(own.begin(), own.end(), key.first) - own.begin());
+    // The last speed stands for itself; the others are cut into equal lots, each at its slowest.
+    const std::size_t others = own.size() - 1, lots = std::min(others, few_speeds - 1);
+    std::size_t stands = place;
+    if (place < others) {
+      const std::size_t lot = place * lots / others;
+      stands = ((lot + 1) * others + lots - 1) / lots - 1;
+    }
+    std::vector<std::size_t>& lot = out[{own[stands], key.second}];
+    lot.insert(lot.end(), ranks.begin(), ranks.end());
+  }
+  return out;
+}
+
 // How many nodes the first workers stand on.
 int nodes_of_first(const Topology& topology, int workers) {
   std::set<int> nodes;
@@ -82,12 +107,16 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
                                 : scenario.cluster.topology.nodes),
       line_rate_(scenario.cluster.topology.network.bandwidth.bytes_per_second()),
       compute_factors_(scenario.cluster.topology.compute_factors) {
+  if (compute_factors_.size() > static_cast<std::size_t>(workers_)) {
+    compute_factors_.resize(static_cast<std::size_t>(workers_));
+  }
+  has_many_speeds_ = std::set(compute_factors_.begin(), compute_factors_.end()).size() > many_speeds;
+  const int accumulation = change.accumulation > 0 ? change.accumulation : scenario.strategy.accumulation;
   const StrategyKind kind = change.strategy.value_or(scenario.strategy.kind);
   const Model* model = scenario.model.get();
   Model listed;
   double host = assumed_collective_host;
-  const std::int64_t micro_batch =
-      std::max<std::int64_t>(1, batch_per_worker_ / scenario.strategy.accumulation);
+  const std::int64_t micro_batch = std::max<std::int64_t>(1, batch_per_worker_ / accumulation);
   if (scenario.profile) {
     times_ = step_times(*model, *scenario.profile, scenario.precision, micro_batch, scenario.optimizer);
     host = collective_host(*scenario.profile);
@@ -113,7 +142,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   strategy.times = &times_;
   strategy.workers = workers_;
   strategy.servers = std::min(scenario.strategy.servers, workers_);
-  strategy.accumulation = scenario.strategy.accumulation;
+  strategy.accumulation = accumulation;
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;
   if (kind != StrategyKind::independent) {
@@ -171,6 +200,13 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   }
 }
 
+StepSimulation StepSimulation::changed(const Scenario& scenario, const StepChange& change) const {
+  StepSimulation out(scenario, change, network_);
+  out.few_suffice_ = few_suffice_;
+  out.events_ = events_;
+  return out;
+}
+
 void StepSimulation::price(CollectiveUse& use, const CollectiveModel& network, double line_rate,
                            bool measured) const {
   CollectiveChoice choice;
@@ -219,8 +255,14 @@ double StepSimulation::launches() const {
   return sum;
 }
 
-// Ranks of one program and one speed are alike. The slowest class stands last.
-ReplayInput StepSimulation::classes(bool plain) const {
+// Ranks of one program and one speed are alike. The slowest class stands last. Where few stand for all, each
+// rank counts as the next slower of a few speeds, the slowest of them its own.
+ReplayInput StepSimulation::classes(bool plain, bool few) const {
+  if (few && few_) {
+    ReplayInput known = *few_;
+    known.graph = &graph_;
+    return known;
+  }
   ReplayInput input = plain ? plain_replay(graph_) : symmetric_replay(graph_);
   if (compute_factors_.empty()) return input;
   const std::vector<RankClass> programs = std::move(input.classes);
@@ -231,11 +273,13 @@ ReplayInput StepSimulation::classes(bool plain) const {
         rank < compute_factors_.size() ? compute_factors_[rank] : 1;  // servers are no workers
     alike[{factor, input.class_of_rank[rank]}].push_back(rank);
   }
+  if (few) alike = standing_for(alike);
   for (const auto& [key, ranks] : alike) {
     const RankClass& like = programs[static_cast<std::size_t>(key.second)];
     for (const std::size_t rank : ranks) input.class_of_rank[rank] = static_cast<int>(input.classes.size());
     input.classes.push_back({like.program, static_cast<std::int64_t>(ranks.size()), key.first, 1});
   }
+  if (few) few_ = input;
   return input;
 }
 
@@ -249,9 +293,22 @@ double StepSimulation::seconds(const StepFactors& factors) const {
   return outcome(factors, false).seconds;
 }
 
+// Of ranks that run one program at many speeds the slowest is behind the others all the time: it begins every
+// collective and ends the step. Others count where they compute beside a collective while it does not. So a
+// few speeds stand for all, if a replay of all of them bears it out.
 StepOutcome StepSimulation::outcome(const StepFactors& factors, bool keeps_slices) const {
+  if (factors.plain || !has_many_speeds_) return replayed(factors, keeps_slices, false);
+  if (few_suffice_) return replayed(factors, keeps_slices, *few_suffice_);
+  StepOutcome all = replayed(factors, keeps_slices, false);
+  const double few = replayed(factors, false, true).seconds;
+  constexpr double rounding = 1e-6;
+  few_suffice_ = std::abs(few / all.seconds - 1) <= rounding;
+  return all;
+}
+
+StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slices, bool few) const {
   StepOutcome out;
-  out.input = classes(factors.plain);
+  out.input = classes(factors.plain, few);
   ReplayInput& input = out.input;
   const double slowest = std::max(factors.slowest_device, factors.slowest_host);
   const bool are_alike = input.classes.size() == 1 || !compute_factors_.empty();
@@ -297,11 +354,11 @@ StepOutcome StepSimulation::outcome(const StepFactors& factors, bool keeps_slice
   }
   for (input.steps = 4;; input.steps *= 2) {
     out.replay = replay(input);
-    events_ += out.replay.events;
+    *events_ += out.replay.events;
     if (input.recorded_class >= 0 && input.recorded_class != out.replay.slowest) {
       input.recorded_class = out.replay.slowest;
       out.replay = replay(input);
-      events_ += out.replay.events;
+      *events_ += out.replay.events;
     }
     if (out.replay.steady || input.steps * 2 > most_steps) break;
   }

@@ -24,6 +24,7 @@ struct StepChange {
   std::optional<StrategyKind> strategy = std::nullopt;
   std::optional<std::int64_t> batch_per_worker = std::nullopt;
   std::optional<Precision> gradients = std::nullopt;
+  int accumulation = 0;  // micro-batches of a step; 0: as before
 };
 
 // Factors on the prepared times; 1 changes nothing. slowest_* apply to one rank, on top.
@@ -58,10 +59,12 @@ struct StepOutcome {
 
 class StepSimulation {
  public:
-  // Throws Error (unavailable) where the profile lacks what the scenario needs. `network` is that of another
-  // simulation of the same cluster and profile.
+  // Throws Error (unavailable) where the profile lacks what the scenario needs.
+  // `network` is that of another simulation of the same cluster and profile.
   explicit StepSimulation(const Scenario& scenario, const StepChange& change = {},
                           std::shared_ptr<const CollectiveModel> network = nullptr);
+  // The same scenario's step but for the change, with what is known of its cluster already.
+  StepSimulation changed(const Scenario& scenario, const StepChange& change) const;
 
   StepOutcome run(const StepFactors& factors = {}) const;
   // The step alone, without what it was spent on.
@@ -74,9 +77,10 @@ class StepSimulation {
   const std::vector<CollectiveUse>& collectives() const { return collectives_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int workers() const { return workers_; }
-  std::int64_t batch_global() const { return batch_per_worker_ * workers_; }
   const std::shared_ptr<const CollectiveModel>& network() const { return network_; }
-  std::uint64_t events() const { return events_; }  // of all replays so far
+  std::int64_t batch_global() const { return batch_per_worker_ * workers_; }
+  // Of all replays so far, with those of changed() ones.
+  std::uint64_t events() const { return *events_; }
   double launches() const;
   // The factors of the step that all but a share `quantile` of steps exceed, by the noise of the profile;
   // 0.5: median.
@@ -86,7 +90,8 @@ class StepSimulation {
  private:
   StepOutcome outcome(const StepFactors& factors, bool keeps_slices) const;
   std::size_t use_of(const Operation& operation) const;
-  ReplayInput classes(bool plain) const;
+  StepOutcome replayed(const StepFactors& factors, bool keeps_slices, bool few) const;
+  ReplayInput classes(bool plain, bool few) const;
   // Cost and start of a collective as the model has it.
   void price(CollectiveUse& use, const CollectiveModel& network, double line_rate, bool measured) const;
   std::vector<CollectiveUse> collectives_on(const WireFactors& wires, bool by_ratio) const;
@@ -110,7 +115,10 @@ class StepSimulation {
   int queue_depth_ = 1024;
   double device_noise_ = 0, host_noise_ = 0;  // standard deviations of the logarithm of a step's time
   std::vector<std::string> warnings_;
-  mutable std::uint64_t events_ = 0;
+  std::shared_ptr<std::uint64_t> events_ = std::make_shared<std::uint64_t>(0);
+  bool has_many_speeds_ = false;
+  mutable std::optional<ReplayInput> few_;
+  mutable std::optional<bool> few_suffice_;  // of the many speeds of the ranks; found by the first replay
 };
 
 }  // namespace foretrain

@@ -49,6 +49,14 @@ TEST_CASE("simulate prints a table on standard output and nothing else anywhere"
   CHECK(folder.files() == Names{"two-nodes.yaml"});
 }
 
+TEST_CASE("-v tells on standard error how fast events were simulated") {
+  const TemporaryFolder folder;
+  const Finished loud = run_foretrain({"simulate", folder.write("two.yaml", two_nodes), "-v"});
+  CHECK(loud.status == 0);
+  CHECK(has(loud.err, "million a second on one core"));
+  CHECK(has(loud.out, "Not on the critical path: "));
+}
+
 TEST_CASE("JSON on standard output is all that stands there") {
   const TemporaryFolder folder;
   const std::string scenario = folder.write("two-nodes.yaml", two_nodes);

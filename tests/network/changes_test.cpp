@@ -69,6 +69,26 @@ TEST_CASE("links by name, by vertex, by class; what is left of one that others u
   CHECK_THROWS_WITH_AS(validate(shared), doctest::Contains("leaves nothing"), Error);
 }
 
+TEST_CASE("many changes at once do what they do one by one") {
+  EthernetNodes nodes;
+  nodes.nodes = 4;
+  nodes.gpus_per_node = 4;
+  nodes.nics = 2;
+  nodes.network = {Rate(1e9), Time(), Transport::tcp, {}};
+  std::vector<LinkChange> changes;
+  for (const char* name : {"node0.nic0", "node0.gpu1", "switch>node1.nic1", "nic", "changed nic", "node2*",
+                           "node3.nic1", "node3.nic0>switch", "node1.gpu0", "switch"}) {
+    changes.push_back({name, Rate(1e8 * static_cast<double>(changes.size() + 1)), {}, {}, false, false});
+  }
+  Topology at_once = make_topology(nodes), one_by_one = at_once;
+  change_links(at_once, changes);
+  for (const LinkChange& change : changes) change_links(one_by_one, {&change, 1});
+  for (std::size_t l = 0; l < at_once.links.size(); ++l) {
+    CHECK(at_once.links[l].rate == one_by_one.links[l].rate);
+    CHECK(at_once.links[l].link_class == one_by_one.links[l].link_class);
+  }
+}
+
 TEST_CASE("a failed link is gone, and where it was the only way the error names both ends") {
   Topology topology = star(3);
   const std::vector<LinkChange> cut = {{"host2>switch", {}, {}, {}, true, false}};

@@ -46,6 +46,8 @@ Result example_result() {
   r.remedies = {{"network of 25 Gbit/s", 0.0229, 1.36, "two NICs"},
                 {"gradients in bf16", 0.0247, 1.26, "accuracy to be checked"}};
   r.break_even = BreakEven{.bandwidth_next_node = 4.1e8, .bandwidth_hidden = 2.6e9};
+  r.sensitivity = {{"network bandwidth", "10 % more", 0.0296, 1.054, true},
+                   {"host", "10 % faster", 0.0312, 1, false}};
   r.gpu = {.busy = 0.95, .computing = 0.7, .communicating = 0.71, .launches = 1283};
   r.memory = {.peak = 6.1e9,
               .parameters = 102228128,

@@ -40,11 +40,11 @@ TEST_CASE("a result in JSON has the documented keys") {
   CHECK(text.ends_with("}\n"));
   const ordered_json j = ordered_json::parse(text);
   CHECK(j["schema"] == "foretrain/result/1");
-  CHECK(keys_of(j) == Keys{"schema",        "version",  "scenario", "question",    "model",      "profile",
-                           "precision",     "strategy", "topology", "seed",        "complete",   "inputs",
-                           "workers",       "nodes",    "batch",    "step",        "throughput", "scaling",
-                           "communication", "links",    "limiting", "remedies",    "break_even", "gpu",
-                           "memory",        "job",      "warnings", "extrapolated"});
+  CHECK(keys_of(j) == Keys{"schema",        "version",  "scenario", "question", "model",       "profile",
+                           "precision",     "strategy", "topology", "seed",     "complete",    "inputs",
+                           "workers",       "nodes",    "batch",    "step",     "throughput",  "scaling",
+                           "communication", "links",    "limiting", "remedies", "break_even",  "sensitivity",
+                           "gpu",           "memory",   "job",      "warnings", "extrapolated"});
   CHECK(keys_of(j["inputs"]["cluster.network.latency"]) == Keys{"value", "origin", "default"});
   CHECK(j["inputs"]["cluster.network.latency"]["origin"] == "assumed");
   CHECK(keys_of(j["batch"]) == Keys{"global", "per_worker"});
@@ -60,6 +60,7 @@ TEST_CASE("a result in JSON has the documented keys") {
   CHECK(keys_of(j["limiting"]) == Keys{"kind", "link", "text"});
   CHECK(keys_of(j["remedies"][0]) == Keys{"change", "step_s", "speedup", "cost"});
   CHECK(keys_of(j["break_even"]) == Keys{"bandwidth_Bps_next_node", "bandwidth_Bps_hidden"});
+  CHECK(keys_of(j["sensitivity"][0]) == Keys{"input", "change", "step_s", "speedup", "critical"});
   CHECK(keys_of(j["gpu"]) == Keys{"busy", "computing", "communicating", "launches"});
   CHECK(keys_of(j["memory"]) == Keys{"peak_bytes_per_gpu", "parameters", "gradients", "optimizer",
                                      "activations", "workspace", "buckets", "capacity_bytes", "fits"});

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
 #include "sim/network/families.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
@@ -104,6 +107,53 @@ TEST_CASE("the symmetric shortcut and the plain replay of all ranks give the sam
   StepFactors plain;
   plain.plain = true;
   CHECK(simulation.run().replay.step == simulation.run(plain).replay.step);
+}
+
+TEST_CASE("a few speeds that stand for many give the step of all of them") {
+  for (const double interference : {1.0, 1.2}) {
+    Scenario scenario = scenario_of(ethernet_nodes(25, 4, ethernet(25)));
+    auto profile = std::make_shared<Profile>(*scenario.profile);
+    for (InterferenceEntry& entry : profile->interference) entry.collective_slowdown.median = interference;
+    scenario.profile = profile;
+    RandomStream random(3);
+    for (int rank = 0; rank < 100; ++rank) {
+      scenario.cluster.topology.compute_factors.push_back(1 + 0.3 * random.uniform());
+    }
+    for (const double host : {1.0, 4.0}) {
+      for (const double network : {0.1, 1.0, 4.0}) {
+        StepFactors factors;
+        factors.host = host;
+        factors.wires.network = network;
+        const StepSimulation asked(scenario), fresh(scenario);
+        asked.run();  // finds that few suffice
+        const StepOutcome few = asked.run(factors), all = fresh.run(factors);
+        CHECK(all.input.classes.size() == 100);
+        CHECK(few.input.classes.size() < 20);
+        CHECK(few.seconds == doctest::Approx(all.seconds).epsilon(1e-6));
+        CHECK(few.use.breakdown.exposed_communication ==
+              doctest::Approx(all.use.breakdown.exposed_communication).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("sensitivity: what limits gains most, what does not is not critical") {
+  auto of = [](const Scenario& scenario) {
+    std::map<std::string, Sensitivity> all;
+    for (const Sensitivity& each : predict(scenario).sensitivity) all[each.input] = each;
+    return all;
+  };
+  const auto slow = of(scenario_of(ethernet_nodes(2, 2, ethernet(1))));
+  CHECK(slow.size() == 5);
+  CHECK(slow.at("network bandwidth").critical);
+  CHECK(slow.at("network bandwidth").speedup > 1.07);
+  CHECK(slow.at("network bandwidth").speedup < 1.1);
+  CHECK_FALSE(slow.at("host").critical);
+  CHECK_FALSE(slow.at("links within nodes").critical);
+  const auto one = of(scenario_of(nvlink_node(1)));
+  CHECK(one.size() == 2);
+  CHECK(one.at("kernels").speedup == doctest::Approx(1.1).epsilon(0.01));
+  CHECK_FALSE(one.at("host").critical);
 }
 
 TEST_CASE("two predictions with one seed are equal in every number; a trace does not change them") {
