@@ -73,7 +73,7 @@ class JobPredictor {
     }
     if (job.curve && job.target) out_.target = time_to_target(*job.curve, *job.target, out_);
     add_answers(job);
-    out_.events += shapes_.events();
+    out_.events += in_.shapes->events();
     return std::move(out_);
   }
 

@@ -67,6 +67,11 @@ BandwidthSharing::BandwidthSharing(std::span<const double> capacities)
   }
 }
 
+// Whether flows that are limited elsewhere alone would fill it.
+bool BandwidthSharing::is_overfull(const Link& link) {
+  return link.limited > link.capacity * (1 + same_level);
+}
+
 int BandwidthSharing::allocate_slots(int hops) {
   const auto size = static_cast<std::size_t>(hops);
   if (size < free_slots_.size() && !free_slots_[size].empty()) {
@@ -94,12 +99,13 @@ void BandwidthSharing::wait_for_level(int link) {
   std::push_heap(later_.begin(), later_.end(), std::greater<>());
 }
 
-// The rates of flows that are limited elsewhere changed: of no matter while the link is not full.
-void BandwidthSharing::limited_changed(int link, double difference) {
+// The rates of flows that are limited elsewhere changed, of one of them to `rate`: of no matter while the
+// link is not full.
+void BandwidthSharing::limited_changed(int link, double difference, double rate) {
   Link& here = at(link);
   here.limited += difference;
-  if (here.is_waiting) return;
-  if (here.open > 0 || here.limited > here.capacity * (1 + same_level)) wait_for_level(link);
+  here.highest = std::max(here.highest, rate);
+  if (!here.is_waiting && (here.open > 0 || is_overfull(here))) wait_for_level(link);
 }
 
 void BandwidthSharing::set_level(int link, double level) {
@@ -166,12 +172,13 @@ int BandwidthSharing::add(std::span<const int> route) {
     std::vector<Entry>& entries = entries_at(link);
     const int slot = flow.first_slot + hop;
     slots_[static_cast<std::size_t>(slot)] = {link, static_cast<int>(entries.size())};
+    if (flow.hops != 2) ++at(link).long_ways;
     entries.push_back({id, slot, flow.hops == 2 ? route[static_cast<std::size_t>(1 - hop)] : -1});
     if (link == lowest) {
       open_entry(link, entries.size() - 1);
       wait_for_level(link);
     } else {
-      limited_changed(link, level(lowest));
+      limited_changed(link, level(lowest), level(lowest));
     }
   }
   mark_flow(id);
@@ -186,6 +193,7 @@ void BandwidthSharing::remove(int id) {
     const Slot slot = slots_[static_cast<std::size_t>(flow.first_slot + hop)];
     Link& here = at(slot.link);
     std::vector<Entry>& entries = entries_at(slot.link);
+    if (flow.hops != 2) --here.long_ways;
     auto position = static_cast<std::size_t>(slot.position);
     const bool is_open = slot.position < here.open;
     if (is_open) {
@@ -199,7 +207,7 @@ void BandwidthSharing::remove(int id) {
     } else if (here.open == 0) {
       set_level(slot.link, infinite);
     }
-    if (here.open > 0 || here.limited > here.capacity * (1 + same_level)) wait_for_level(slot.link);
+    if (here.open > 0 || is_overfull(here)) wait_for_level(slot.link);
   }
   const auto size = static_cast<std::size_t>(flow.hops);
   if (size >= free_slots_.size()) free_slots_.resize(size + 1);
@@ -237,27 +245,71 @@ double BandwidthSharing::rate_elsewhere(const Entry& entry) const {
   return level(entry.other >= 0 ? entry.other : bottleneck(entry.flow));
 }
 
-// The level that solves the link's equation, and whether it makes any flow change its bottleneck.
+// Sums up the rates of the flows that are limited elsewhere, four at once: each addition waits for the one
+// before.
+void BandwidthSharing::sum_limited(int link) {
+  Link& here = at(link);
+  const std::vector<Entry>& entries = entries_at(link);
+  const double* levels = level_.data();
+  double sum[4] = {}, highest[2] = {};
+  std::size_t i = static_cast<std::size_t>(here.open);
+  if (here.long_ways == 0) {
+    for (; i + 4 <= entries.size(); i += 4) {
+      const double a = levels[entries[i].other], b = levels[entries[i + 1].other],
+                   c = levels[entries[i + 2].other], d = levels[entries[i + 3].other];
+      sum[0] += a, sum[1] += b, sum[2] += c, sum[3] += d;
+      highest[0] = std::max(highest[0], std::max(a, b));
+      highest[1] = std::max(highest[1], std::max(c, d));
+    }
+  }
+  for (; i < entries.size(); ++i) {
+    const double rate = rate_elsewhere(entries[i]);
+    sum[0] += rate;
+    highest[0] = std::max(highest[0], rate);
+  }
+  here.limited = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  here.highest = std::max(highest[0], highest[1]);
+  here.summed = 0;
+}
+
+// The lowest level on the other links of the flows that are open here.
+double BandwidthSharing::lowest_of_open(int link) const {
+  const Link& here = links_[static_cast<std::size_t>(link)];
+  const Entry* entries = entries_[static_cast<std::size_t>(link)].data();
+  const double* levels = level_.data();
+  double lowest[4] = {infinite, infinite, infinite, infinite};
+  const auto open = static_cast<std::size_t>(here.open);
+  std::size_t i = 0;
+  if (here.long_ways == 0) {
+    for (; i + 4 <= open; i += 4) {
+      lowest[0] = std::min(lowest[0], std::min(levels[entries[i].other], levels[entries[i + 1].other]));
+      lowest[1] = std::min(lowest[1], std::min(levels[entries[i + 2].other], levels[entries[i + 3].other]));
+    }
+  }
+  for (; i < open; ++i) lowest[0] = std::min(lowest[0], lowest_other(entries[i]));
+  return *std::min_element(lowest, lowest + 4);
+}
+
+// The level that solves the link's equation, and whether it makes any flow change its bottleneck. What is
+// limited elsewhere is kept up to date by differences, and summed up anew before rounding counts.
 std::pair<double, bool> BandwidthSharing::find_level(int link) {
   Link& here = at(link);
   ++levels_found_;
-  double limited = 0, highest = 0, lowest = infinite;
-  const std::vector<Entry>& entries = entries_at(link);
-  const auto open = static_cast<std::size_t>(here.open);
-  for (std::size_t i = open; i < entries.size(); ++i) {
-    const double rate = rate_elsewhere(entries[i]);
-    limited += rate;
-    highest = std::max(highest, rate);
-  }
-  here.limited = limited;
-  if (open == 0) {
-    if (limited <= here.capacity * (1 + same_level)) return {infinite, false};
+  constexpr int often = 32;
+  if (++here.summed >= often || here.open == 0) sum_limited(link);
+  if (here.open == 0) {
+    if (!is_overfull(here)) return {infinite, false};
     return {raise_water(link), true};
   }
-  const double level = (here.capacity - limited) / static_cast<double>(open);
-  if (!(level > 0) || is_below(level, highest)) return {raise_water(link), true};
-  for (std::size_t i = 0; i < open; ++i) lowest = std::min(lowest, lowest_other(entries[i]));
-  if (is_below(lowest, level)) return {raise_water(link), true};
+  auto level_now = [&] { return (here.capacity - here.limited) / here.open; };
+  double level = level_now();
+  if (here.summed > 0 && !(level > here.highest)) {
+    sum_limited(link);
+    level = level_now();
+  }
+  if (!(level > 0) || is_below(level, here.highest) || is_below(lowest_of_open(link), level)) {
+    return {raise_water(link), true};
+  }
   return {level, false};
 }
 
@@ -297,14 +349,18 @@ double BandwidthSharing::raise_water(int link) {
 // Tells the other links of the flows that are open here by how much their rate changed.
 void BandwidthSharing::scatter(int link, double difference) {
   const Entry* first = entries_at(link).data();
+  const double rate = level(link);
   for (const Entry& entry : std::span(first, static_cast<std::size_t>(at(link).open))) {
     if (entry.other >= 0) {
-      limited_changed(entry.other, difference);
+      Link& other = at(entry.other);
+      other.limited += difference;
+      other.highest = std::max(other.highest, rate);
+      if (!other.is_waiting && (other.open > 0 || is_overfull(other))) wait_for_level(entry.other);
       continue;
     }
     const Flow& flow = flow_at(entry.flow);
     for (int slot = flow.first_slot; slot < flow.first_slot + flow.hops; ++slot) {
-      if (slot != entry.slot) limited_changed(slots_[static_cast<std::size_t>(slot)].link, difference);
+      if (slot != entry.slot) limited_changed(slots_[static_cast<std::size_t>(slot)].link, difference, rate);
     }
   }
 }
@@ -321,13 +377,14 @@ void BandwidthSharing::move_flow(int id, int to, double rate_before, int solved)
     if (each.link == from) {
       close_entry(each.link, position);
       here.limited += rate;
+      here.highest = std::max(here.highest, rate);
       if (from != solved) wait_for_level(from);
     } else if (each.link == to) {
       open_entry(each.link, position);
       here.limited -= rate_before;
       if (to != solved) wait_for_level(to);
     } else {
-      limited_changed(each.link, rate - rate_before);
+      limited_changed(each.link, rate - rate_before, rate);
     }
   }
   flow.bottleneck = to;

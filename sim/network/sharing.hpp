@@ -69,7 +69,10 @@ class BandwidthSharing {
   struct Link {
     double capacity = 0;
     double limited = 0;  // rates of the flows that are limited elsewhere
+    double highest = 0;  // none of them is above it
+    int summed = 0;      // levels found since `limited` was summed up
     int open = 0;        // flows whose bottleneck it is
+    int long_ways = 0;   // flows over more or fewer than two links
     bool is_waiting = false;
     bool is_changed = false;  // stands in changed_links_
   };
@@ -78,9 +81,10 @@ class BandwidthSharing {
   Link& at(int link) { return links_[static_cast<std::size_t>(link)]; }
   std::vector<Entry>& entries_at(int link) { return entries_[static_cast<std::size_t>(link)]; }
   Flow& flow_at(int flow) { return flows_[static_cast<std::size_t>(flow)]; }
+  static bool is_overfull(const Link& link);
   int allocate_slots(int hops);
   void wait_for_level(int link);
-  void limited_changed(int link, double difference);
+  void limited_changed(int link, double difference, double rate);
   void set_level(int link, double level);
   void mark_flow(int flow);
   void swap_entries(int link, std::size_t a, std::size_t b);
@@ -90,6 +94,8 @@ class BandwidthSharing {
   double lowest_other(const Entry& entry, int* link = nullptr) const;
   double rate_elsewhere(const Entry& entry) const;
   std::pair<double, bool> find_level(int link);
+  void sum_limited(int link);
+  double lowest_of_open(int link) const;
   double raise_water(int link);
   void scatter(int link, double difference);
   void change_bottlenecks(int link, double level);
