@@ -48,3 +48,9 @@ TEST_CASE("the synthetic experiment's table is that of its results" * doctest::s
               6);
   CHECK(test::read_file(figure) == test::read_file(source + "/docs/figures/damping.svg"));
 }
+
+TEST_CASE("case 4's columns of seconds, words and launches" * doctest::skip(!has_python())) {
+  check_table({"python3", "-B", source + "/tools/case_4.py",
+               std::filesystem::read_symlink("/proc/self/exe").parent_path() / "foretrain"},
+              51);
+}
