@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "app/command_line.hpp"
+#include "app/heap.hpp"
 #include "app/messages.hpp"
 #include "app/signals.hpp"
 #include "sim/output/file_writer.hpp"
 
 int main(int argc, char** argv) {
   using namespace foretrain;
+  app::prepare_heap();
   app::install_signal_handlers();
   int status = 0;
   try {
