@@ -257,6 +257,16 @@ void wait_for_input(const Scenario& scenario, Result& result) {
     result.sensitivity.push_back({"input", "10 % faster", waited(step.time, supply / 1.1), 1, false});
     rank_sensitivity(result.sensitivity, waited(step.time, supply));
   }
+  constexpr double noticeable = 0.05;
+  if (const double copying = step.breakdown.input; copying > noticeable * step.time) {
+    result.limiting = {
+        "input", "",
+        fmt::format("Input is the limit: the copy of a batch to the device takes {} of each step{}.",
+                    format_time(copying),
+                    scenario.input->to_device
+                        ? ", more than the step beside it hides"
+                        : "; input.prefetch_to_device: true would have it beside the step before")};
+  }
   if (wait <= 0) return;
   const double before = step.time, longer = (before + wait) / before;
   for (double* time : {&step.time, &step.mean, &step.p05, &step.p50, &step.p95, &step.low, &step.high})
@@ -270,7 +280,6 @@ void wait_for_input(const Scenario& scenario, Result& result) {
   result.gpu.computing /= longer;
   result.gpu.communicating /= longer;
   for (LinkUse& link : result.links) link.utilisation /= longer;
-  constexpr double noticeable = 0.05;
   if (wait / step.time < noticeable) return;
   result.limiting = {
       "input", "",

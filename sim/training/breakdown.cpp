@@ -81,7 +81,8 @@ StepUse step_use(const ReplayInput& input, const ReplayResult& result, int rank_
       const Interval busy{slice.end - slice.busy, slice.end};
       phases[static_cast<std::size_t>(operations[static_cast<std::size_t>(slice.operation)].phase)].push_back(
           busy);
-      kernels.push_back(busy);
+      if (operations[static_cast<std::size_t>(slice.operation)].phase != Phase::input)
+        kernels.push_back(busy);
     } else if (slice.track == Track::communication) {
       (slice.waiting ? waiting : running).push_back(all);
     } else if (slice.track == Track::copy) {
@@ -102,7 +103,8 @@ StepUse step_use(const ReplayInput& input, const ReplayResult& result, int rank_
     idle = without(idle, part);
     return seconds(part);
   };
-  use.breakdown.input = phase(Phase::input) + take(united(copying, window));
+  use.breakdown.input =
+      take(united(phases[static_cast<std::size_t>(Phase::input)], window)) + take(united(copying, window));
   use.breakdown.waiting = take(united(waiting, window));
   use.breakdown.exposed_communication = take(united(running, window));
   use.breakdown.host = seconds(idle);

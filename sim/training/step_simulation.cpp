@@ -9,6 +9,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
 #include "sim/training/collective_start.hpp"
+#include "sim/training/input_copy.hpp"
 #include "sim/training/noise.hpp"
 
 namespace foretrain {
@@ -150,12 +151,10 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
     strategy.buckets = buckets_;
   }
   graph_ = build_step_graph(kind, strategy);
-  if (scenario.input && scenario.input->to_device) {
-    // The next step's batch: the copy engine has it while this step computes.
-    for (RankProgram& program : graph_.programs) {
-      for (Operation& operation : program.operations) {
-        if (operation.name == "input_copy") operation.stream = StreamId::copy;
-      }
+  if (scenario.input && profile_ && model->is_graph()) {
+    const double launch = profile_->launches.empty() ? 0 : profile_->launches.back().launch.median;
+    if (const auto seconds = host_to_device(*profile_, batch_bytes(*model, batch_per_worker_))) {
+      add_input_copy(graph_, Time::seconds(*seconds), Time::seconds(launch), scenario.input->to_device);
     }
   }
 
