@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -28,8 +29,16 @@ namespace {
 struct ValidateOptions {
   std::vector<std::string> records;
   bool parts = false;
-  std::string profile, max_error, json, csv;
+  std::string max_error, json, csv;
+  std::vector<std::string> profiles;
 };
+
+// As a scenario names it: one, or a list of which later ones win.
+std::string profile_text(const std::vector<std::string>& profiles) {
+  return profiles.size() == 1 ? profiles[0]
+         : profiles.empty()   ? ""
+                              : fmt::format("[{}]", fmt::join(profiles, ", "));
+}
 
 // "5%" or "5 %" as a fraction.
 double read_percent(const std::string& text) {
@@ -134,7 +143,7 @@ int validate(const ValidateOptions& options) {
   if (options.parts) return validate_parts_of(options, bound);
   const std::vector<FiledRecord> records = read_record_files(options.records);
   std::vector<std::string> skipped;
-  Repredictor repredict(Catalog(data_directories()), records, options.profile);
+  Repredictor repredict(Catalog(data_directories()), records, profile_text(options.profiles));
   std::size_t done = 0;
   const Validation validation = validate_records(
       records,
@@ -158,7 +167,7 @@ int validate(const ValidateOptions& options) {
   if (options.json != "-" && options.csv != "-") {
     ValidationTableOptions table;
     table.style = text_style(STDOUT_FILENO);
-    table.profile = options.profile;
+    table.profile = profile_text(options.profiles);
     write_file("-", validation_table(validation, table));
   }
   return bound < 0 ? 0 : judge(validation, bound);
@@ -172,10 +181,13 @@ Action prepare_validate(CLI::App& command) {
       .add_option("RUN", options->records, "run records, or folders that hold some (searched to any depth)")
       ->required();
   command
-      .add_option(
-          "--profile", options->profile,
-          "predict anew from this profile, not from each record's own; the predictions made before stay")
-      ->type_name("NAME|FILE");
+      .add_option("--profile", options->profiles,
+                  "predict anew from this profile, not from each record's own; the predictions made before "
+                  "stay; may be repeated, later ones win")
+      ->type_name("NAME|FILE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
   command
       .add_option("--max-error", options->max_error, "exit status 3 where a row's error is larger, as in 5%")
       ->type_name("PERCENT");

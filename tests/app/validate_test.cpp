@@ -130,6 +130,10 @@ TEST_CASE("validate --profile predicts anew and leaves the predictions made befo
   CHECK(result["rows"][0]["predicted_s"].is_null());
   CHECK(result["rows"][0]["predicted_before_s"].get<double>() == Approx(0.00202));
   CHECK(contains(done.err, "not predicted now"));
+  const Finished joined = run_foretrain(
+      {"validate", records.path("a.json"), "--profile", "h100", "--profile", "two-nodes-tcp-10-gbit"});
+  REQUIRE_MESSAGE(joined.status == 0, joined.err);
+  CHECK_MESSAGE(contains(joined.err, "a measured profile needs its layers"), joined.err);  // both were read
 }
 
 TEST_CASE("what is validated is what simulate tells under its table") {
