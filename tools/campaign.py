@@ -2,8 +2,8 @@
 """Runs a validation campaign from a committed list of rows, slice by slice.
 
 usage: tools/campaign.py ROWS --list
-       tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--calibrated FOLDER] [--soak SECONDS]
-                         [--program build/foretrain] [--device cuda] [--dry-run]
+       tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--calibrated FOLDER] [--most-gpus N]
+                         [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
        tools/campaign.py ROWS --missing FOLDER
 
 A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
@@ -12,7 +12,8 @@ FOLDER` holds them against each other. Rows of one network and number of repeats
 communicators stay open. Rows over several nodes run under tools/nodes.sh and need root.
 
 With --profile nothing is calibrated: rows are predicted from those profiles, later ones win. With --calibrated what an
-earlier slice left in FOLDER, in the same go on the same machine, is taken over, and only what it lacks is calibrated.
+earlier slice left in FOLDER, in the same go on the same machine, is taken over, and only what it lacks is calibrated. With
+--most-gpus calibration sees no more GPUs than that, nor more nodes, whatever the rows use.
 
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
@@ -198,24 +199,29 @@ def calibrated_in(folder):
 def calibrating(calibration, rows, folder, arguments):
     profile = folder / "profile.json.gz"
     base = [arguments.program, "calibrate", "--device", arguments.device]
+    most = arguments.most_gpus
+    local = base + (["--gpus", str(most)] if most else [])
     have, timed = calibrated_in(arguments.calibrated)
     planned = []
     for entry in needed_calibrations(calibration, rows):
         if (entry["model"], entry["precision"]) in timed:
             continue
-        command = base + ["--out", str(profile), "--append", "--model", entry["model"], "--batch",
+        command = local + ["--out", str(profile), "--append", "--model", entry["model"], "--batch",
                           ",".join(entry["batches"].split()), "--precision", entry["precision"], "--validate-parts",
                           str(folder / f"parts-{entry['model']}-{entry['precision']}.json")]
         planned.append(command + (["--seconds", f"{entry['seconds']:g}"] if entry["seconds"] else []))
     # The very messages of every job of the campaign, so that its slices can share a profile.
     buckets = ["--buckets-of", ",".join(dict.fromkeys(entry["model"] for entry in calibration))] if calibration else []
     if any(row["gpus"] > row["nodes"] for row in rows):
-        planned.append(base + ["--out", str(profile), "--append", "--collectives"] + buckets)
+        planned.append(local + ["--out", str(profile), "--append", "--collectives"] + buckets)
     for rate in dict.fromkeys(row["rate"] for row in rows if row["rate"]):
         if network_profile(rate) in have:
             continue
         nodes = max(row["nodes"] for row in rows if row["rate"] == rate)
         per_node = max(row["gpus"] // row["nodes"] for row in rows if row["rate"] == rate)
+        if most:
+            nodes = min(nodes, most)
+            per_node = min(per_node, max(1, most // nodes))
         planned.append(on_nodes(nodes, rate, per_node) + base +
                        ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate),
                         "--seconds", str(NETWORK_COLLECTIVES)] + buckets)
@@ -319,6 +325,7 @@ def main():
     parser.add_argument("--out", default="validation/live-gpu", help="records go to OUT/SLICE (default: %(default)s)")
     parser.add_argument("--profile", action="append", default=[], help="predict from it in place of calibrating")
     parser.add_argument("--calibrated", metavar="FOLDER", help="take over the profiles of an earlier slice of this machine")
+    parser.add_argument("--most-gpus", type=int, default=0, metavar="N", help="GPUs that calibration may see (default: all)")
     parser.add_argument("--soak", type=float, default=0, help="seconds of steps before the warm-up of each run")
     parser.add_argument("--program", default=str(HERE.parent / "build" / "foretrain"))
     parser.add_argument("--device", default="cuda")

@@ -110,6 +110,25 @@ TEST_CASE("a slice takes over what an earlier one calibrated" * doctest::skip(!h
   CHECK(contains(nowhere.err, "holds no profile.json.gz"));
 }
 
+TEST_CASE("four GPUs are predicted from what calibration saw on two" * doctest::skip(!has_python())) {
+  const std::string list = source + "/validation/live-gpu/rows-four.yaml";
+  const Finished slices = campaign({list, "--list"});
+  REQUIRE_MESSAGE(slices.status == 0, slices.err);
+  CHECK(contains(slices.out, "40 rows"));
+  CHECK_FALSE(contains(slices.out, "longer than nine minutes"));
+  const TemporaryFolder folder;
+  auto commands = [&](const std::string& slice) {
+    return campaign({list, "--slice", slice, "--out", folder.path("out"), "--program", "foretrain",
+                     "--most-gpus", "2", "--dry-run"})
+        .out;
+  };
+  const std::string local = commands("four-local"), network = commands("four-10-gbit-c");
+  CHECK(contains(local, "foretrain calibrate --device cuda --gpus 2 --out"));
+  CHECK(contains(network, "nodes.sh 2 10gbit 1 foretrain calibrate --device cuda --out"));
+  CHECK(contains(network, "nodes.sh 4 10gbit 1 foretrain run"));
+  CHECK(contains(commands("four-10-gbit-a"), "nodes.sh 2 10gbit 1 foretrain calibrate"));
+}
+
 TEST_CASE("rows of a table are run with given profiles, without calibration" * doctest::skip(!has_python())) {
   const TemporaryFolder folder;
   const Finished done =
