@@ -244,6 +244,12 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   how.rank.noise_every = options.noise_every;
   how.rank.data = make_data_source(options.data, *planned.scenario->model, options.seed);
   how.job = job_plan(*planned.scenario);
+  if (writes && how.job && how.job->short_batches > 0) {
+    warning(
+        fmt::format("{}: {} short last batches are run at the full size, the prediction has them short; "
+                    "job.last_batch: drop or carry has none",
+                    record.scenario_name, how.job->short_batches));
+  }
   if (writes && how.job && !how.job->checkpoints.empty() && options.checkpoint.empty())
     warning(record.scenario_name + ": no checkpoint is written, for --checkpoint names no file");
   how.checkpoint = options.checkpoint;

@@ -68,6 +68,7 @@ std::optional<JobPlan> job_plan(const Scenario& scenario) {
         !plan.phases.empty() && (run.is_short || (plan.phases.back().batch == run.batch &&
                                                   plan.phases.back().workers == run.workers &&
                                                   plan.phases.back().learning_rate == rate));
+    if (run.is_short) plan.short_batches += count;
     if (goes_on) {
       plan.phases.back().updates += count;
     } else {
@@ -77,6 +78,7 @@ std::optional<JobPlan> job_plan(const Scenario& scenario) {
     if (evaluate && evaluate->take(cursor, 0)) plan.evaluations.push_back(cursor.updates());
     if (save && save->take(cursor, 0)) plan.checkpoints.push_back(cursor.updates());
   }
+  plan.writes_beside = job.checkpoint && job.checkpoint->asynchronous;
   if (job.evaluate) {
     plan.evaluation_samples = job.evaluate->samples;
     plan.evaluates_on_one = job.evaluate->on_one_worker;

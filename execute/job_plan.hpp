@@ -22,7 +22,9 @@ struct JobPlan {
   // After which updates of the job, ascending.
   std::vector<std::int64_t> evaluations, checkpoints;
   std::int64_t evaluation_samples = 0;
-  bool evaluates_on_one = false;  // rank 0 has all of them, the others wait
+  bool evaluates_on_one = false;   // rank 0 has all of them, the others wait
+  bool writes_beside = false;      // checkpoints are written beside training, which waits for the one before
+  std::int64_t short_batches = 0;  // kept, and run at the full size
 
   std::int64_t updates() const;
 };

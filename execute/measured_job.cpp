@@ -50,7 +50,13 @@ MeasuredJob measured_job(const RunRecord& record) {
     if (event.what == "startup") add(out.startup, seconds);
     if (event.what == "checkpoint") {
       add(out.checkpoint, seconds);
+      if (event.bytes == 0) --out.checkpoint.count;  // the wait for the last one
       out.checkpoint_bytes += event.bytes;
+      if (seconds > 0) out.snapshot_rate = std::max(out.snapshot_rate, event.bytes / seconds);
+    }
+    if (event.what == "checkpoint write") {
+      add(out.write, seconds);
+      out.write_bytes += event.bytes;
     }
     if (event.what == "rescale") {
       add(event.workers != workers ? out.rescale : out.rebatch, seconds);
@@ -66,9 +72,13 @@ std::vector<std::string> cost_settings(const RunRecord& record, const Job& job) 
   if (measured.startup.count > 0) out.push_back("job.startup=" + each(measured.startup));
   if (measured.rescale.count > 0) out.push_back("job.rescale=" + each(measured.rescale));
   if (measured.rebatch.count > 0) out.push_back("job.rebatch=" + each(measured.rebatch));
-  if (job.checkpoint && measured.checkpoint.time > 0) {
-    out.push_back(fmt::format("job.checkpoint.write={:.3f} MB/s",
-                              measured.checkpoint_bytes / measured.checkpoint.time / 1e6));
+  const bool beside = measured.write.time > 0;
+  if (job.checkpoint && measured.checkpoint.time > 0 && beside == job.checkpoint->asynchronous) {
+    const double rate = beside ? measured.write_bytes / measured.write.time
+                               : measured.checkpoint_bytes / measured.checkpoint.time;
+    out.push_back(fmt::format("job.checkpoint.write={:.3f} MB/s", rate / 1e6));
+    if (beside)
+      out.push_back(fmt::format("job.checkpoint.snapshot={:.3f} MB/s", measured.snapshot_rate / 1e6));
     out.push_back(
         fmt::format("job.checkpoint.size={:.0f} B", measured.checkpoint_bytes / measured.checkpoint.count));
   }

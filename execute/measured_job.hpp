@@ -26,7 +26,10 @@ struct MeasuredJob {
   MeasuredPart evaluation, checkpoint, startup, noise;
   MeasuredPart rescale, rebatch;  // changes of workers, and of the batch alone
   double checkpoint_bytes = 0;    // of all
-  double total = 0;               // from the start of the run to the end of the last phase
+  MeasuredPart write;             // of checkpoints beside training, which is none of its time
+  double write_bytes = 0;
+  double snapshot_rate = 0;  // bytes per second of the quickest snapshot, where they are written beside
+  double total = 0;          // from the start of the run to the end of the last phase
 };
 
 // Without phases where the run was none of a job.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 
 #include "execute/batch_reader.hpp"
 #include "execute/item_times.hpp"
@@ -124,6 +125,7 @@ class RankRun {
       meter_.restart();
     }
     meter_.drain();
+    await_last_write(job.first_update + job.updates);
     end_counting();
     note("phase", begin, job.first_update);
     return whole;
@@ -230,11 +232,45 @@ class RankRun {
     if (place_.rank != 0) return;
     control_.set_stage(place_.local, "writing a checkpoint", false);
     const double begin = now();
-    const std::int64_t bytes =
-        write_checkpoint(job.checkpoint, job.identity, take_state(worker_, program_, updates));
-    note("checkpoint", begin, updates, static_cast<double>(bytes));
+    finish_write();
+    TrainingState state = take_state(worker_, program_, updates);
+    if (job.plan->writes_beside) {
+      const auto bytes = static_cast<double>(state.weights.size() + state.state.size());
+      writing_ = std::async(std::launch::async, [this, &job, state = std::move(state)] {
+        const double write_begin = now();
+        const std::int64_t written = write_checkpoint(job.checkpoint, job.identity, state);
+        return Written{write_begin, now(), state.updates, static_cast<double>(written)};
+      });
+      note("checkpoint", begin, updates, bytes);
+    } else {
+      const std::int64_t bytes = write_checkpoint(job.checkpoint, job.identity, state);
+      note("checkpoint", begin, updates, static_cast<double>(bytes));
+    }
     control_.set_stage(place_.local, "training");
   }
+
+  // The checkpoint that is being written beside training, where there is one. Throws where it cannot be.
+  void finish_write() {
+    if (!writing_.valid()) return;
+    const Written written = writing_.get();
+    note("checkpoint write", written.begin, written.updates, written.bytes);
+    if (keeps_time()) options_.timeline->events.back().end = written.end;
+  }
+
+  // Before a phase ends: what training waits for then is a checkpoint's, without bytes of its own.
+  void await_last_write(std::int64_t updates) {
+    if (!writing_.valid()) return;
+    control_.set_stage(place_.local, "writing a checkpoint", false);
+    const double begin = now();
+    finish_write();
+    note("checkpoint", begin, updates);
+  }
+
+  struct Written {
+    double begin = 0, end = 0;
+    std::int64_t updates = 0;
+    double bytes = 0;
+  };
 
   void keep(const StepTiming& timing) {
     control_.finished_step(place_.local);
@@ -267,6 +303,7 @@ class RankRun {
   RankRecord& record_;
   std::unique_ptr<BatchReader> reader_;
   StepMeter meter_;
+  std::future<Written> writing_;  // of rank 0
   std::int64_t step_ = 0, counted_issued_ = 0;
   int uncounted_left_ = 0;
   bool counts_ = false;

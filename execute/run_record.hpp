@@ -72,7 +72,8 @@ struct NoiseLook {
 
 // A stretch of a job: one phase of a schedule, an evaluation, a checkpoint.
 struct RunEvent {
-  std::string what;           // "phase", "evaluation", "checkpoint", "rescale", "startup", "noise scale"
+  std::string what;           // "phase", "evaluation", "checkpoint", "rescale", "startup", "noise scale",
+                              // "checkpoint write": beside training
   double begin = 0, end = 0;  // seconds since the start of the run
   std::int64_t step = 0;      // updates done at its begin
   std::int64_t batch = 0;     // global

@@ -1,9 +1,11 @@
 // Jobs of several phases, checkpoints and resumed runs, on the reference backend.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "device/reference/backend.hpp"
+#include "execute/measured_job.hpp"
 #include "execute/run_session.hpp"
 #include "sim/input/job.hpp"
 #include "tests/app/subprocess.hpp"
@@ -111,6 +113,33 @@ TEST_CASE("a full disk at a checkpoint ends the run with an error that names the
   CHECK(record.ranks[0].step.size() == 4);
 }
 
+TEST_CASE("checkpoints written beside training are the same, and a full disk ends the run all the same") {
+  const test::TemporaryFolder folder;
+  JobRunner inside, beside;
+  inside.options.checkpoint = folder.path("inside");
+  beside.options.checkpoint = folder.path("beside");
+  beside.options.job->writes_beside = true;
+  CHECK(inside.run().ranks[0].checksum == beside.run().ranks[0].checksum);
+  CHECK(test::read_file(folder.path("inside")) == test::read_file(folder.path("beside")));
+  const RunRecord record = beside.run();
+  CHECK(count(record, "checkpoint write") == 3);
+  const MeasuredJob measured = measured_job(record);
+  CHECK(measured.checkpoint.count == 3);
+  CHECK(measured.write.count == 3);
+  CHECK(measured.write_bytes > measured.checkpoint_bytes);  // with the file's heading
+  Job job;
+  job.checkpoint = Checkpoint{};
+  job.checkpoint->asynchronous = true;
+  const auto settings = cost_settings(record, job);
+  CHECK(std::any_of(settings.begin(), settings.end(), [](const std::string& setting) {
+    return setting.find("job.checkpoint.snapshot=") == 0;
+  }));
+  beside.options.checkpoint = "/dev/full";
+  RunRecord full;
+  CHECK_THROWS_WITH_AS(beside.session.run(beside.scenario, beside.options, {}, full),
+                       doctest::Contains("/dev/full: cannot write: No space left on device"), Error);
+}
+
 TEST_CASE("warm-up leaves no trace in a job's weights") {
   JobRunner job;
   const std::uint64_t two = job.run().ranks[0].checksum;
@@ -130,6 +159,7 @@ TEST_CASE("a scenario's job becomes a plan in updates") {
   scenario.dataset_samples = 101;
   const JobPlan plan = *job_plan(scenario);
   CHECK(plan.updates() == 33);  // 11 an epoch, the last of them short
+  CHECK(plan.short_batches == 3);
   job->last_batch = LastBatch::drop;
   CHECK(job_plan(scenario)->updates() == 30);
   job->last_batch = LastBatch::carry;
