@@ -73,6 +73,9 @@ struct Scenario {
   std::shared_ptr<const HostDescription> host;
   std::shared_ptr<const Observed> observed;
   Execution execution;
+  // Other jobs on the same cluster, each with its own workers and without others. Their links are numbered
+  // as ours.
+  std::vector<std::shared_ptr<const Scenario>> others;
 
   std::vector<ResolvedInput> inputs;
   std::vector<std::string> warnings;  // hints that are no errors: implausible values

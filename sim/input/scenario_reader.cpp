@@ -19,6 +19,7 @@
 #include "sim/input/strategy_schema.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "sim/input/topology_schema.hpp"
+#include "sim/network/changes.hpp"
 
 namespace foretrain {
 namespace {
@@ -65,8 +66,13 @@ void apply_overrides(Value& root, const std::vector<std::string>& overrides, Dia
 
 class Reader {
  public:
-  Reader(const Value& root, const Catalog& catalog, Diagnostics& diagnostics)
-      : root_(root), fields_(&root, scenario_schema()), catalog_(catalog), diagnostics_(diagnostics) {}
+  // `ranks`: those of another job's workers, where its scenario is read; else all that others leave.
+  Reader(const Value& root, const Catalog& catalog, Diagnostics& diagnostics, const Value* ranks = nullptr)
+      : root_(root),
+        fields_(&root, scenario_schema()),
+        catalog_(catalog),
+        diagnostics_(diagnostics),
+        ranks_(ranks) {}
 
   Scenario read() {
     check_map(root_, scenario_schema(), diagnostics_);
@@ -75,6 +81,7 @@ class Reader {
                                   {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
     read_profile();
     read_cluster();
+    divide_cluster();
     read_strategy();
     read_optimizer();
     read_job();
@@ -83,6 +90,7 @@ class Reader {
     read_sequence();
     read_execution();
     check_parts();
+    read_others();
     add_inputs();
     return std::move(scenario_);
   }
@@ -117,6 +125,75 @@ class Reader {
     const Value* cluster = fields_.find("cluster");
     if (cluster != nullptr && cluster->is_map()) {
       scenario_.cluster = foretrain::read_cluster(*cluster, catalog_, diagnostics_);
+    }
+  }
+
+  // Takes ranks out of those that are free and gives them to `taken`.
+  void take_ranks(const Value& gpus, std::vector<bool>& free, std::vector<bool>& taken) {
+    const Fields fields(&gpus, ranks_schema());
+    const std::int64_t from = fields.integer("from").value_or(0), to = fields.integer("to").value_or(from),
+                       every = std::max<std::int64_t>(1, fields.integer("every").value_or(1));
+    const auto count = static_cast<std::int64_t>(free.size());
+    if (from < 0 || to < from || to >= count) {
+      diagnostics_.error(gpus.where(),
+                         fmt::format("gpus: ranks {} to {} are not within the {} workers of the "
+                                     "cluster",
+                                     from, to, count));
+      return;
+    }
+    for (std::int64_t rank = from; rank <= to; rank += every) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!free[r]) {
+        diagnostics_.error(gpus.where(), fmt::format("gpus: rank {} belongs to another job already", rank));
+        return;
+      }
+      free[r] = false;
+      taken[r] = true;
+    }
+  }
+
+  // Each job has workers of its own.
+  void divide_cluster() {
+    Topology& topology = scenario_.cluster.topology;
+    const Value* others = fields_.find("others");
+    if (topology.workers.empty() || (ranks_ == nullptr && others == nullptr)) return;
+    std::vector<bool> free(topology.workers.size(), true), taken(topology.workers.size(), false);
+    if (ranks_ != nullptr) {
+      take_ranks(*ranks_, free, taken);
+    } else {
+      for (const Value& other : others->items) {
+        if (const Value* gpus = other.find("gpus"); gpus != nullptr && gpus->is_map()) {
+          take_ranks(*gpus, free, taken);
+        }
+      }
+      taken.swap(free);
+    }
+    if (std::find(taken.begin(), taken.end(), true) == taken.end()) {
+      if (others != nullptr) diagnostics_.error(others->where(), "others: they leave this job no workers");
+      return;
+    }
+    keep_workers(topology, taken);
+  }
+
+  // Each is this scenario with its own keys and workers.
+  void read_others() {
+    const Value* others = fields_.find("others");
+    if (others == nullptr || !diagnostics_.ok()) return;
+    for (const Value& other : others->items) {
+      const Value* gpus = other.find("gpus");
+      if (gpus == nullptr) continue;
+      Value root = root_;
+      std::erase_if(root.members, [&](const Member& member) {
+        static const std::vector<std::string> own{"others", "job",      "dataset",  "input",
+                                                  "host",   "observed", "optimizer"};
+        return std::find(own.begin(), own.end(), member.key) != own.end() ||
+               other.find(member.key) != nullptr;
+      });
+      for (const Member& member : other.members) {
+        if (member.key != "gpus") root.members.push_back(member);
+      }
+      scenario_.others.push_back(
+          std::make_shared<const Scenario>(Reader(root, catalog_, diagnostics_, gpus).read()));
     }
   }
 
@@ -382,6 +459,7 @@ class Reader {
   const Fields fields_;
   const Catalog& catalog_;
   Diagnostics& diagnostics_;
+  const Value* ranks_;           // of another job
   const Value* data_ = nullptr;  // the map of data parallelism, in either form
   Scenario scenario_;
 };

@@ -63,6 +63,51 @@ const Schema& step_profile_schema() {
   return schema;
 }
 
+const Schema& ranks_schema() {
+  static const Schema schema{
+      .name = "gpus",
+      .description = "the workers of another job, by their ranks in the whole cluster",
+      .keys = {
+          {.name = "from",
+           .type = Type::integer,
+           .description = "first rank",
+           .required = true,
+           .at_least = 0},
+          {.name = "to", .type = Type::integer, .description = "last rank", .required = true, .at_least = 0},
+          {.name = "every",
+           .type = Type::integer,
+           .description = "one rank in so many, from the first on",
+           .default_value = "1",
+           .at_least = 1}}};
+  return schema;
+}
+
+const Schema& other_job_schema() {
+  static const Schema schema{
+      .name = "others",
+      .description = "another job on the cluster; what it does not say is as in this one",
+      .keys = {
+          {.name = "gpus",
+           .type = Type::map,
+           .description = "its workers, which this job does not have",
+           .required = true,
+           .example = "{ from: 8, to: 15 }",
+           .keys = &ranks_schema()},
+          {.name = "model", .type = Type::text | Type::map, .description = "as a scenario's"},
+          {.name = "profile", .type = Type::text | Type::list | Type::map, .description = "as a scenario's"},
+          {.name = "precision",
+           .type = Type::text,
+           .description = "of its computation",
+           .allowed = {"fp32", "tf32", "bf16", "fp16"}},
+          {.name = "batch",
+           .type = Type::map,
+           .description = "samples of its step",
+           .example = "{ per_worker: 64 }",
+           .keys = &batch_schema()},
+          {.name = "strategy", .type = Type::map, .description = "as a scenario's"}}};
+  return schema;
+}
+
 const Schema& scenario_schema() {
   static const Schema schema{
       .name = "scenario",
@@ -95,6 +140,11 @@ const Schema& scenario_schema() {
                 .description = "a family of topologies with its keys, or a file",
                 .required = true,
                 .example = "{ topology: nvlink-node, gpus_per_node: 8 }"},
+               {.name = "others",
+                .type = Type::list,
+                .description = "other jobs on the same cluster, whose collectives share its links with ours",
+                .example = "[{ gpus: { from: 8, to: 15 }, batch: { per_worker: 64 } }]",
+                .items = &other_job_schema()},
                {.name = "strategy",
                 .type = Type::map,
                 .description = "how the work is divided among workers",

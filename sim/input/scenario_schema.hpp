@@ -6,6 +6,8 @@
 namespace foretrain {
 
 const Schema& scenario_schema();
+const Schema& other_job_schema();
+const Schema& ranks_schema();
 const Schema& batch_schema();
 const Schema& step_profile_schema();  // under `profile:`: a step-time profile
 

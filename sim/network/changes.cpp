@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -159,6 +160,23 @@ void slow_workers(Topology& topology, int first, int last, double factor) {
   topology.compute_factors.resize(topology.workers.size(), 1.0);
   for (int rank = first; rank <= last; ++rank)
     topology.compute_factors[static_cast<std::size_t>(rank)] *= factor;
+}
+
+void keep_workers(Topology& topology, const std::vector<bool>& kept) {
+  std::vector<int> workers;
+  std::vector<double> factors;
+  std::map<int, int> by_node;
+  for (std::size_t rank = 0; rank < topology.workers.size(); ++rank) {
+    if (!kept[rank]) continue;
+    workers.push_back(topology.workers[rank]);
+    if (!topology.compute_factors.empty()) factors.push_back(topology.compute_factors[rank]);
+    ++by_node[topology.vertices[static_cast<std::size_t>(topology.workers[rank])].node];
+  }
+  topology.workers = std::move(workers);
+  topology.compute_factors = std::move(factors);
+  topology.nodes = static_cast<int>(by_node.size());
+  topology.gpus_per_node = 0;
+  for (const auto& [node, count] : by_node) topology.gpus_per_node = std::max(topology.gpus_per_node, count);
 }
 
 }  // namespace foretrain

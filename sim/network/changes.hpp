@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/network/topology.hpp"
 
@@ -26,6 +27,9 @@ void change_links(Topology& topology, std::span<const LinkChange> changes);
 
 // Makes the workers of ranks first to last slower by a factor.
 void slow_workers(Topology& topology, int first, int last, double factor);
+
+// Leaves the workers of some ranks only: the others belong to other jobs.
+void keep_workers(Topology& topology, const std::vector<bool>& kept);
 
 // Whether a name fits a pattern in which '*' stands for any letters.
 bool fits(std::string_view pattern, std::string_view name);

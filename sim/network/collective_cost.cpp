@@ -317,4 +317,25 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   return cost;
 }
 
+std::vector<LinkBusy> CollectiveModel::busy(CollectiveKind kind, Bytes bytes, std::span<const int> ranks,
+                                            const CollectiveCost& cost) const {
+  std::vector<LinkBusy> out;
+  const auto algorithm = collective_algorithm(cost.algorithm);
+  if (ranks.size() < 2 || !(cost.time > Time())) return out;
+  const auto protocol = nccl_protocol(cost.protocol).value_or(NcclProtocol::simple);
+  const double on_wire = static_cast<double>(bytes.count()) / wire_efficiency(protocol);
+  const bool is_known = algorithm && has_algorithm(kind, *algorithm);
+  const std::vector<double> shares = state_->wires->shares(state_->wires->group(ranks), kind,
+                                                           is_known ? *algorithm : default_algorithm(kind));
+  for (std::size_t l = 0; l < shares.size(); ++l) {
+    if (shares[l] == 0) continue;
+    const Link& link = state_->topology->links[l];
+    const WireLoad wire{link.kind, link.rate.bytes_per_second() * link.efficiency,
+                        link.background.bytes_per_second(), shares[l]};
+    const double seconds = on_wire * wire.seconds_per_byte(state_->factors);
+    out.push_back({static_cast<int>(l), std::min(1.0, seconds / cost.time.in_seconds())});
+  }
+  return out;
+}
+
 }  // namespace foretrain

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/network/contention.hpp"
 #include "sim/network/link_loads.hpp"
 #include "sim/network/nccl_model.hpp"
 #include "sim/network/topology.hpp"
@@ -57,6 +58,10 @@ class CollectiveModel {
   // `ranks` are global ranks. One rank takes no time. Throws where no path joins two of them.
   CollectiveCost cost(CollectiveKind kind, Bytes bytes, Precision element, std::span<const int> ranks,
                       const CollectiveChoice& choice = {}) const;
+
+  // For which part of the time of `cost` each link that it uses is busy.
+  std::vector<LinkBusy> busy(CollectiveKind kind, Bytes bytes, std::span<const int> ranks,
+                             const CollectiveCost& cost) const;
 
   // What NCCL would see of a group, for tables and explanations.
   const NcclModel& library(std::span<const int> ranks) const;

@@ -35,24 +35,43 @@ double LinkLoads::seconds_per_byte(const WireFactors& factors) const {
   return std::max(network_seconds_per_byte(factors), inside_seconds_per_byte(factors));
 }
 
-LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
-                     std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra) {
-  LinkLoads loads;
-  std::vector<double> shares(topology.links.size());
-  auto add = [&](int link, double share) {
-    const Link& crossed = topology.links[static_cast<std::size_t>(link)];
-    shares[static_cast<std::size_t>(crossed.half_duplex ? std::min(link, crossed.reverse) : link)] += share;
-  };
-  for (const auto& [link, share] : extra) add(link, share);
+namespace {
+
+void add_share(const Topology& topology, int link, double share, std::vector<double>& shares) {
+  const Link& crossed = topology.links[static_cast<std::size_t>(link)];
+  shares[static_cast<std::size_t>(crossed.half_duplex ? std::min(link, crossed.reverse) : link)] += share;
+}
+
+Time add_transfers(const Topology& topology, Routes& routes, const RankGroup& group,
+                   std::span<const Transfer> transfers, std::vector<double>& shares) {
+  Time longest;
   for (const Transfer& transfer : transfers) {
     Time latency;
     for (int link : routes.between(group.workers[static_cast<std::size_t>(transfer.from)],
                                    group.workers[static_cast<std::size_t>(transfer.to)])) {
-      add(link, transfer.share);
+      add_share(topology, link, transfer.share, shares);
       latency += topology.links[static_cast<std::size_t>(link)].latency;
     }
-    loads.longest_latency = std::max(loads.longest_latency, latency);
+    longest = std::max(longest, latency);
   }
+  return longest;
+}
+
+}  // namespace
+
+std::vector<double> link_shares(const Topology& topology, Routes& routes, const RankGroup& group,
+                                std::span<const Transfer> transfers) {
+  std::vector<double> shares(topology.links.size());
+  add_transfers(topology, routes, group, transfers, shares);
+  return shares;
+}
+
+LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
+                     std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra) {
+  LinkLoads loads;
+  std::vector<double> shares(topology.links.size());
+  for (const auto& [link, share] : extra) add_share(topology, link, share, shares);
+  loads.longest_latency = add_transfers(topology, routes, group, transfers, shares);
   std::map<std::string_view, ClassLoad> classes;
   ClassLoad* last = nullptr;  // links of a class mostly follow each other
   std::map<std::tuple<LinkKind, double, double>, double> wires;

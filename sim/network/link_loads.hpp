@@ -45,6 +45,11 @@ struct LinkLoads {
   double seconds_per_byte(const WireFactors& factors = {}) const;
 };
 
+// Bytes over S of each link, in the order of the topology's links; of half-duplex ones on the first
+// direction.
+std::vector<double> link_shares(const Topology& topology, Routes& routes, const RankGroup& group,
+                                std::span<const Transfer> transfers);
+
 // `extra` adds shares on links by themselves.
 LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
                      std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra = {});

@@ -60,10 +60,20 @@ const LinkLoads& Wires::loads(GroupWires& group, CollectiveKind kind, Collective
   if (algorithm == CollectiveAlgorithm::in_network) {
     made = in_network_loads(*topology_, routes_, group.ranks);
   } else {
-    const int rings = group.ranks.nodes > 1 ? std::max(1, topology_->nics_per_node) : 1;
-    made = link_loads(*topology_, routes_, group.ranks, transfers(kind, algorithm, group.ranks, rings));
+    made = link_loads(*topology_, routes_, group.ranks,
+                      transfers(kind, algorithm, group.ranks, rings_of(group.ranks)));
   }
   return group.loads.emplace(std::pair{kind, algorithm}, std::move(made)).first->second;
+}
+
+std::vector<double> Wires::shares(const GroupWires& group, CollectiveKind kind,
+                                  CollectiveAlgorithm algorithm) {
+  return link_shares(*topology_, routes_, group.ranks,
+                     transfers(kind, algorithm, group.ranks, rings_of(group.ranks)));
+}
+
+int Wires::rings_of(const RankGroup& ranks) const {
+  return ranks.nodes > 1 ? std::max(1, topology_->nics_per_node) : 1;
 }
 
 const RoundCost& Wires::rounds(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {

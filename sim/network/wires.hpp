@@ -35,6 +35,8 @@ class Wires {
   GroupWires& group(std::span<const int> ranks);
   // Throws where no path joins two ranks that the algorithm joins.
   const LinkLoads& loads(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
+  // Bytes over S by link; of in_network those within nodes alone.
+  std::vector<double> shares(const GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
   const RoundCost& rounds(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
 
  private:
@@ -42,6 +44,8 @@ class Wires {
     using is_transparent = void;
     bool operator()(std::span<const int> a, std::span<const int> b) const;
   };
+
+  int rings_of(const RankGroup& ranks) const;
 
   const Topology* topology_;
   Routes routes_;

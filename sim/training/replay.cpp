@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "sim/base/error.hpp"
@@ -12,7 +13,8 @@
 namespace foretrain {
 namespace {
 
-constexpr int ring = 4;  // steps a host may be ahead of its device, and whose completions are remembered
+constexpr int settled = 4;  // steps of a job among others before one may be reported
+constexpr int ring = 4;     // steps a host may be ahead of its device, and whose completions are remembered
 
 enum class EventKind : std::uint8_t { stream_ready, kernel_end, collective_start, collective_end };
 
@@ -95,7 +97,9 @@ struct Instance {
   CollectiveTiming timing;
   Time start, updated;
   double remaining = 0, slowdown = 1;
-  int computing = 0;  // members with a kernel running
+  int computing = 0;   // members with a kernel running
+  double sharing = 1;  // how much longer other collectives make it
+  const Operation* operation = nullptr;
   std::uint32_t version = 0;
 };
 
@@ -106,7 +110,10 @@ struct Instance {
 class Replay {
  public:
   explicit Replay(const ReplayInput& input)
-      : input_(input), graph_(*input.graph), own_clocks_(input.classes.size() > 1 && collectives_are_free()) {
+      : input_(input),
+        graph_(*input.graph),
+        own_clocks_(input.classes.size() > 1 && !input.sharing && collectives_are_free()) {
+    own_ = input_.own_classes > 0 ? input_.own_classes : input_.classes.size();
     ranks_.resize(input_.classes.size());
     queues_.resize(own_clocks_ ? ranks_.size() : 1);
     work_.resize(input_.classes.size());
@@ -135,7 +142,10 @@ class Replay {
         while (!ranks_[c].waiting && !queues_[c].empty()) handle(queues_[c].pop().payload);
       }
     } else {
-      while (!queues_[0].empty()) handle(queues_[0].pop().payload);
+      // Other jobs go on for ever.
+      while (!queues_[0].empty() && (own_ == ranks_.size() || finished_ < own_)) {
+        handle(queues_[0].pop().payload);
+      }
     }
     return result();
   }
@@ -194,7 +204,8 @@ class Replay {
     return ranks_[c].done[static_cast<std::size_t>(index) % ranks_[c].done.size()];
   }
   bool recorded(std::size_t c, int step) const {
-    return input_.keeps_slices && step >= input_.steps - 2 &&
+    return input_.keeps_slices && c < own_ &&
+           step >= (own_ < ranks_.size() ? settled - 1 : input_.steps - 2) &&
            (input_.recorded_class < 0 || input_.recorded_class == static_cast<int>(c));
   }
 
@@ -202,7 +213,8 @@ class Replay {
   void advance_host(std::size_t c) {
     Rank& rank = ranks_[c];
     const auto& all = operations(c);
-    const auto total = static_cast<std::int64_t>(all.size()) * input_.steps;
+    const auto total = c < own_ ? static_cast<std::int64_t>(all.size()) * input_.steps
+                                : std::numeric_limits<std::int64_t>::max();
     if (rank.blocked) {
       rank.host = std::max(rank.host, now(c));
       rank.blocked = false;
@@ -307,13 +319,37 @@ class Replay {
   void set_computing(int id, Instance& instance, int change) {
     if (own_clocks_) return;
     instance.computing += change;
-    const double slowdown = instance.computing > 0 ? instance.timing.collective_slowdown : 1.0;
+    update_slowdown(id, instance);
+  }
+
+  static double slowdown_of(const Instance& instance) {
+    return (instance.computing > 0 ? instance.timing.collective_slowdown : 1.0) * instance.sharing;
+  }
+
+  void update_slowdown(int id, Instance& instance) {
+    const double slowdown = slowdown_of(instance);
     if (slowdown == instance.slowdown) return;
     const double passed = static_cast<double>((queues_[0].now() - instance.updated).count());
     instance.remaining = std::max(0.0, instance.remaining - passed / instance.slowdown);
     instance.updated = queues_[0].now();
     instance.slowdown = slowdown;
     schedule_collective_end(id, instance);
+  }
+
+  // What runs has changed: all that run find anew what they leave each other.
+  void share() {
+    if (!input_.sharing) return;
+    std::vector<RunningCollective> all;
+    for (const int id : running_) {
+      const Instance& instance = instances_.at(id);
+      all.push_back({instance.group, instance.operation});
+    }
+    const std::vector<double> factors = input_.sharing(all);
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      Instance& instance = instances_.at(running_[i]);
+      instance.sharing = factors[i];
+      update_slowdown(running_[i], instance);
+    }
   }
 
   void schedule_collective_end(int id, Instance& instance) {
@@ -326,7 +362,7 @@ class Replay {
     Rank& rank = ranks_[c];
     const Operation& op = operations(c)[static_cast<std::size_t>(issued.place)];
     const int step = step_of(c, issued.index);
-    if (s == static_cast<int>(StreamId::compute) && step == input_.steps - 1) work_[c] += busy;
+    if (c < own_ && s == static_cast<int>(StreamId::compute) && step == input_.steps - 1) work_[c] += busy;
     if (recorded(c, step)) {
       const int index = issued.place;
       const Track track = s == static_cast<int>(StreamId::compute)         ? Track::compute
@@ -344,7 +380,9 @@ class Replay {
     stream.busy = false;
     stream.ended = end;
     ++stream.version;
-    if (issued.place == last_compute(c)) rank.step_end.push_back(end);
+    if (issued.place != last_compute(c)) return;
+    rank.step_end.push_back(end);
+    if (c < own_ && static_cast<int>(rank.step_end.size()) == input_.steps) ++finished_;
   }
 
   // The last operation of the compute stream ends a step.
@@ -404,6 +442,7 @@ class Replay {
     instance.arrivals.push_back(now(c));
     if (instance.members.size() < instance.expected) return;
     id_of_.erase(key);
+    instance.operation = &op;
     instance.timing = input_.timer(graph_.groups[static_cast<std::size_t>(op.group)], op);
     instance.start = instance.updated = *std::max_element(instance.arrivals.begin(), instance.arrivals.end());
     const Time pause = instance.after_pause ? instance.timing.start : Time();
@@ -436,8 +475,10 @@ class Replay {
       if (ranks_[m].streams[static_cast<int>(StreamId::compute)].busy) ++instance.computing;
       set_slowdown(m, instance.timing.compute_slowdown);
     }
-    instance.slowdown = instance.computing > 0 ? instance.timing.collective_slowdown : 1.0;
+    instance.slowdown = slowdown_of(instance);
     schedule_collective_end(id, instance);
+    running_.push_back(id);
+    share();
   }
 
   // A member's part of the end.
@@ -460,6 +501,8 @@ class Replay {
   void end_collective(int id) {
     const Instance instance = std::move(instances_.at(id));
     instances_.erase(id);
+    std::erase(running_, id);
+    share();
     for (std::size_t i = 0; i < instance.members.size(); ++i) release(instance, i, queues_[0].now());
     for (const auto& [member, unused] : instance.members) after_end(static_cast<std::size_t>(member));
   }
@@ -467,38 +510,59 @@ class Replay {
   ReplayResult result() {
     ReplayResult out;
     for (const auto& each : queues_) out.events += each.processed();
-    out.classes.resize(ranks_.size());
+    out.classes.resize(own_);
     std::size_t last = 0;
-    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    for (std::size_t c = 0; c < own_; ++c) {
       const auto& ends = ranks_[c].step_end;
       if (static_cast<int>(ends.size()) < input_.steps) {
         throw Error(ErrorKind::failure,
                     fmt::format("the replay stopped in step {} of {}: ranks wait for each other",
                                 ends.size() + 1, input_.steps));
       }
-      out.classes[c] = {ends[ends.size() - 2], ends.back()};
-      if (ends.back() > ranks_[last].step_end.back()) last = c;
+      if (work_[c] > work_[static_cast<std::size_t>(out.slowest)]) out.slowest = static_cast<int>(c);
+    }
+    out.reported =
+        own_ < ranks_.size() ? median_step(static_cast<std::size_t>(out.slowest)) : input_.steps - 1;
+    const auto step = static_cast<std::size_t>(out.reported);
+    for (std::size_t c = 0; c < own_; ++c) {
+      const auto& ends = ranks_[c].step_end;
+      out.classes[c] = {ends[step - 1], ends[step]};
+      if (ends[step] > ranks_[last].step_end[step]) last = c;
     }
     out.step = out.classes[last].duration();
-    if (input_.steps >= 3) {
+    if (own_ == ranks_.size() && input_.steps >= 3) {
       const auto& ends = ranks_[last].step_end;
-      const Time previous = ends[ends.size() - 2] - ends[ends.size() - 3];
+      const Time previous = ends[step - 1] - ends[step - 2];
       const double change = std::fabs(static_cast<double>((out.step - previous).count()));
       out.steady = change <= 1e-3 * static_cast<double>(out.step.count());
     }
+    std::erase_if(slices_, [&](const ReplaySlice& slice) {
+      return slice.step != out.reported && slice.step != out.reported - 1;
+    });
     std::stable_sort(slices_.begin(), slices_.end(),
                      [](const ReplaySlice& a, const ReplaySlice& b) { return a.end < b.end; });
     out.slices = std::move(slices_);
-    for (std::size_t c = 1; c < work_.size(); ++c) {
-      if (work_[c] > work_[static_cast<std::size_t>(out.slowest)]) out.slowest = static_cast<int>(c);
-    }
     return out;
+  }
+
+  // Of those after the first ones; beside other jobs steps differ.
+  int median_step(std::size_t c) const {
+    const auto& ends = ranks_[c].step_end;
+    std::vector<int> steps;
+    for (int step = std::min(settled, input_.steps - 1); step < input_.steps; ++step) steps.push_back(step);
+    auto duration = [&](int step) {
+      return ends[static_cast<std::size_t>(step)] - ends[static_cast<std::size_t>(step) - 1];
+    };
+    std::stable_sort(steps.begin(), steps.end(), [&](int a, int b) { return duration(a) < duration(b); });
+    return steps[(steps.size() - 1) / 2];
   }
 
   const ReplayInput& input_;
   const StepGraph& graph_;
   bool own_clocks_;
   std::vector<EventQueue<Payload>> queues_;  // one, or of each class
+  std::size_t own_ = 0, finished_ = 0;       // classes of ours, and of these those that have done all steps
+  std::vector<int> running_;                 // collectives, on a common clock
   std::vector<std::size_t> ready_;           // classes with own clocks that may go on, in this order
   std::vector<Rank> ranks_;
   std::vector<std::vector<int>> members_of_group_;

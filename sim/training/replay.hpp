@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "sim/output/timeline.hpp"
@@ -22,6 +23,14 @@ struct CollectiveTiming {
 };
 using CollectiveTimer = std::function<CollectiveTiming(const ProcessGroup&, const Operation&)>;
 
+// A collective that runs, of a group of the graph.
+struct RunningCollective {
+  int group = 0;
+  const Operation* operation = nullptr;
+};
+// How many times as long each of those that run at one time takes, because they share links.
+using CollectiveSharing = std::function<std::vector<double>(std::span<const RunningCollective>)>;
+
 // Ranks that do the same thing in the same place at the same speed, replayed once. Plain replay: one class a
 // rank.
 struct RankClass {
@@ -36,12 +45,16 @@ struct ReplayInput {
   std::vector<RankClass> classes;
   std::vector<int> class_of_rank;  // every rank of the graph; a class runs one program
   CollectiveTimer timer;
+  CollectiveSharing sharing;  // empty: collectives of different groups do not meet
+  // Classes from here on belong to other jobs, which go on until the first ones have done their steps; of
+  // these the median step is reported. 0: all are ours.
+  std::size_t own_classes = 0;
   Time launch_latency;     // launch call to start on an idle device
   int queue_depth = 1024;  // launches that may be outstanding before the host blocks
   // Classes whose slices are kept: all, or one (with many classes all of them are gigabytes).
   int recorded_class = -1;
   bool keeps_slices = true;
-  int steps = 4;  // replayed one after the other without a pause; the last one is reported
+  int steps = 4;  // one after the other without a pause; the last one is reported where the job is alone
 };
 
 // Each class of ranks its own class, without noise: the plain replay.
@@ -69,9 +82,10 @@ struct RankStep {
 struct ReplayResult {
   Time step;           // of the class that ends last
   int slowest = 0;     // class with the most work on its compute stream
+  int reported = 0;    // step
   bool steady = true;  // the last two steps agree to 0.1 %
   std::vector<RankStep> classes;
-  std::vector<ReplaySlice> slices;  // of the last two steps, recorded classes, by order of their end
+  std::vector<ReplaySlice> slices;  // of the reported step and the one before, by order of their end
   std::uint64_t events = 0;
 };
 

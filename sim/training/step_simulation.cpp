@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <set>
 
 #include "sim/base/quantile.hpp"
@@ -191,11 +192,55 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
       collectives_.push_back(std::move(use));
     }
   }
+  join_others(scenario);
   if (scenario.profile && !collectives_.empty() && collectives_.front().beside.origin == Origin::assumed) {
     warnings_.push_back(fmt::format(
         "profile '{}' has no interference: kernels and collectives are taken to run side by side at "
         "no cost",
         scenario.profile->name));
+  }
+}
+
+void StepSimulation::join_others(const Scenario& scenario) {
+  if (scenario.others.empty() || collectives_.empty()) return;
+  joint_ = graph_;
+  owner_.assign(graph_.groups.size(), 0);
+  first_group_ = first_program_ = {0};
+  for (const auto& other : scenario.others) {
+    others_.push_back(std::make_shared<const StepSimulation>(*other));
+    const StepGraph& graph = others_.back()->graph_;
+    const auto first_group = static_cast<int>(joint_.groups.size());
+    const auto first_program = static_cast<int>(joint_.programs.size());
+    const int first_rank = joint_.ranks();
+    first_group_.push_back(first_group);
+    first_program_.push_back(first_program);
+    for (ProcessGroup group : graph.groups) {
+      for (int& rank : group.ranks) rank += first_rank;
+      joint_.groups.push_back(std::move(group));
+      owner_.push_back(others_.size());
+    }
+    for (RankProgram program : graph.programs) {
+      for (Operation& operation : program.operations) {
+        if (operation.group >= 0) operation.group += first_group;
+      }
+      joint_.programs.push_back(std::move(program));
+    }
+    for (const int program : graph.program_of_rank) joint_.program_of_rank.push_back(first_program + program);
+  }
+}
+
+// Ranks of other jobs follow ours.
+void StepSimulation::add_others(ReplayInput& input) const {
+  input.graph = &joint_;
+  input.own_classes = input.classes.size();
+  for (std::size_t other = 0; other < others_.size(); ++other) {
+    const ReplayInput theirs = others_[other]->classes(false, false);
+    const auto first_class = static_cast<int>(input.classes.size());
+    for (RankClass each : theirs.classes) {
+      each.program += first_program_[other + 1];
+      input.classes.push_back(each);
+    }
+    for (const int each : theirs.class_of_rank) input.class_of_rank.push_back(first_class + each);
   }
 }
 
@@ -237,6 +282,32 @@ std::vector<CollectiveUse> StepSimulation::collectives_on(const WireFactors& wir
   return out;
 }
 
+CollectiveSharing StepSimulation::sharing_of(const std::vector<Uses>& jobs) const {
+  using Key = std::pair<std::size_t, std::size_t>;  // owner, collective
+  auto busy = std::make_shared<std::map<Key, std::vector<LinkBusy>>>();
+  auto known = std::make_shared<std::map<std::vector<Key>, std::vector<double>>>();
+  return [this, &jobs, busy, known](std::span<const RunningCollective> running) {
+    if (running.size() < 2) return std::vector<double>(running.size(), 1.0);
+    std::vector<Key> keys;
+    for (const RunningCollective& each : running) {
+      const std::size_t owner = owner_[static_cast<std::size_t>(each.group)];
+      const Key key{owner, jobs[owner].job->use_of(*each.operation, first_group_[owner])};
+      keys.push_back(key);
+      if (busy->contains(key)) continue;
+      const CollectiveUse& use = (*jobs[owner].uses)[key.second];
+      const auto& group = jobs[owner].job->graph_.groups[static_cast<std::size_t>(use.group)];
+      (*busy)[key] = jobs[owner].network->busy(use.kind, use.bytes, group.ranks, use.cost);
+    }
+    const auto [found, is_new] = known->try_emplace(keys);
+    if (is_new) {
+      std::vector<const std::vector<LinkBusy>*> loads;
+      for (const Key& key : keys) loads.push_back(&busy->at(key));
+      for (const double progress : progress_of(loads)) found->second.push_back(1 / progress);
+    }
+    return found->second;
+  };
+}
+
 StepFactors StepSimulation::at_quantile(double quantile) const {
   StepFactors factors;
   factors.slowest_device = slowest_factor(device_noise_, workers_, quantile);
@@ -244,8 +315,8 @@ StepFactors StepSimulation::at_quantile(double quantile) const {
   return factors;
 }
 
-std::size_t StepSimulation::use_of(const Operation& operation) const {
-  return use_of_.at({operation.group, operation.kind, operation.bytes.count()});
+std::size_t StepSimulation::use_of(const Operation& operation, int first_group) const {
+  return use_of_.at({operation.group - first_group, operation.kind, operation.bytes.count()});
 }
 
 double StepSimulation::launches() const {
@@ -328,30 +399,49 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
   input.classes.back().host_factor *= factors.slowest_host;
   input.launch_latency = launch_latency_;
   input.queue_depth = queue_depth_;
-  const std::vector<CollectiveUse> changed = factors.wires == WireFactors{}
-                                                 ? std::vector<CollectiveUse>()
-                                                 : collectives_on(factors.wires, factors.wires_by_ratio);
-  const std::vector<CollectiveUse>& uses = changed.empty() ? collectives_ : changed;
-  input.timer = [this, &factors, &uses](const ProcessGroup&, const Operation& operation) {
-    const CollectiveUse& use = uses[use_of(operation)];
+  const bool is_alone = others_.empty() || factors.plain;
+  if (!is_alone) add_others(input);
+  // Collectives of ours and of others, on the wires that are asked for.
+  std::vector<Uses> jobs{{this, &collectives_, network_}};
+  if (!is_alone) {
+    for (const auto& other : others_) jobs.push_back({other.get(), &other->collectives_, other->network_});
+  }
+  std::deque<std::vector<CollectiveUse>> changed;
+  if (factors.wires != WireFactors{}) {
+    for (Uses& each : jobs) {
+      if (each.uses->empty()) continue;
+      each.uses = &changed.emplace_back(each.job->collectives_on(factors.wires, factors.wires_by_ratio));
+      each.network = std::make_shared<const CollectiveModel>(each.network->with(factors.wires));
+    }
+  }
+  const ProcessGroup* const groups = input.graph->groups.data();
+  input.timer = [this, &factors, &jobs, is_alone, groups](const ProcessGroup& group,
+                                                          const Operation& operation) {
+    const std::size_t owner = is_alone ? 0 : owner_[static_cast<std::size_t>(&group - groups)];
+    const CollectiveUse& use =
+        (*jobs[owner].uses)[jobs[owner].job->use_of(operation, is_alone ? 0 : first_group_[owner])];
     CollectiveTiming timing;
-    timing.alone = use.cost.time * factors.communication;
-    timing.start = use.start * factors.communication;
-    if (factors.interference) {
-      timing.compute_slowdown = 1 + (use.beside.compute - 1) * factors.compute_interference;
+    const double factor = owner == 0 ? factors.communication : 1;
+    timing.alone = use.cost.time * factor;
+    timing.start = use.start * factor;
+    if (owner > 0 || factors.interference) {
+      const double scale = owner == 0 ? factors.compute_interference : 1;
+      timing.compute_slowdown = 1 + (use.beside.compute - 1) * scale;
       timing.collective_slowdown = use.beside.collective;
     }
     return timing;
   };
+  if (!is_alone) input.sharing = sharing_of(jobs);
   // With many classes only the slices of the slowest are kept: most likely that of the highest factor.
   input.keeps_slices = keeps_slices;
   if (keeps_slices && input.classes.size() > most_recorded_classes) {
+    const auto own = static_cast<std::ptrdiff_t>(is_alone ? input.classes.size() : input.own_classes);
     const auto slowest_class = std::max_element(
-        input.classes.begin(), input.classes.end(),
+        input.classes.begin(), input.classes.begin() + own,
         [](const RankClass& a, const RankClass& b) { return a.compute_factor < b.compute_factor; });
     input.recorded_class = static_cast<int>(slowest_class - input.classes.begin());
   }
-  for (input.steps = 4;; input.steps *= 2) {
+  for (input.steps = is_alone ? 4 : most_steps;; input.steps *= 2) {
     out.replay = replay(input);
     *events_ += out.replay.events;
     if (input.recorded_class >= 0 && input.recorded_class != out.replay.slowest) {
@@ -363,12 +453,13 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
   }
   out.seconds = out.replay.classes[static_cast<std::size_t>(out.replay.slowest)].duration().in_seconds();
   input.timer = nullptr;
+  input.sharing = nullptr;
   return out;
 }
 
 void StepSimulation::fill(Timeline& timeline, const StepOutcome& outcome) const {
   const ReplayInput& input = outcome.input;
-  const int last = input.steps - 1;
+  const int last = outcome.replay.reported;
   std::vector<std::vector<int>> ranks_of_class(input.classes.size());
   for (std::size_t rank = 0; rank < input.class_of_rank.size(); ++rank) {
     ranks_of_class[static_cast<std::size_t>(input.class_of_rank[rank])].push_back(static_cast<int>(rank));
@@ -393,7 +484,7 @@ void StepSimulation::fill(Timeline& timeline, const StepOutcome& outcome) const 
       shown.start = slice.start - zero;
       shown.duration = slice.end - slice.start;
       if (operation.group >= 0) {
-        const CollectiveCost& cost = collectives_[use_of(operation)].cost;
+        const CollectiveCost& cost = collectives_[use_of(operation, 0)].cost;
         shown.arguments = {{"bytes", fmt::format("{}", operation.bytes.count())},
                            {"algorithm", cost.algorithm},
                            {"protocol", cost.protocol}};

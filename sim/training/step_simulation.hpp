@@ -89,11 +89,21 @@ class StepSimulation {
 
  private:
   StepOutcome outcome(const StepFactors& factors, bool keeps_slices) const;
-  std::size_t use_of(const Operation& operation) const;
+  // Groups of a graph that holds several jobs begin at first_group.
+  std::size_t use_of(const Operation& operation, int first_group) const;
   StepOutcome replayed(const StepFactors& factors, bool keeps_slices, bool few) const;
   ReplayInput classes(bool plain, bool few) const;
   // Cost and start of a collective as the model has it.
   void price(CollectiveUse& use, const CollectiveModel& network, double line_rate, bool measured) const;
+  void join_others(const Scenario& scenario);
+  // Steps of other jobs beside ours, and what their collectives and ours leave each other.
+  struct Uses {
+    const StepSimulation* job;
+    const std::vector<CollectiveUse>* uses;
+    std::shared_ptr<const CollectiveModel> network;
+  };
+  void add_others(ReplayInput& input) const;
+  CollectiveSharing sharing_of(const std::vector<Uses>& jobs) const;
   std::vector<CollectiveUse> collectives_on(const WireFactors& wires, bool by_ratio) const;
 
   StepTimes times_;
@@ -116,6 +126,11 @@ class StepSimulation {
   double device_noise_ = 0, host_noise_ = 0;  // standard deviations of the logarithm of a step's time
   std::vector<std::string> warnings_;
   std::shared_ptr<std::uint64_t> events_ = std::make_shared<std::uint64_t>(0);
+  std::vector<std::shared_ptr<const StepSimulation>> others_;
+  StepGraph joint_;                 // of all jobs, ours first; empty where we are alone
+  std::vector<std::size_t> owner_;  // of a group of it: 0 ours, then others_ from 1
+  std::vector<int> first_group_;    // of each owner
+  std::vector<int> first_program_;
   bool has_many_speeds_ = false;
   mutable std::optional<ReplayInput> few_;
   mutable std::optional<bool> few_suffice_;  // of the many speeds of the ranks; found by the first replay

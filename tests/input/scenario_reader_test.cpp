@@ -296,6 +296,33 @@ TEST_CASE("servers and accumulation of data parallelism") {
   CHECK_FALSE(read(with("bucket: 25 MiB", "accumulation: 0")).scenario);
 }
 
+TEST_CASE("other jobs on the cluster have workers of their own") {
+  auto beside = [](const std::string& others) {
+    return with("strategy:", "others: " + others + "\nstrategy:");
+  };
+  const auto got = read(beside("[{ gpus: { from: 1, to: 7, every: 2 }, batch: { per_worker: 32 } }]"));
+  REQUIRE(got.scenario.has_value());
+  const Scenario& ours = *got.scenario;
+  CHECK(ours.cluster.topology.workers.size() == 4);
+  CHECK(ours.cluster.topology.nodes == 2);
+  CHECK(ours.cluster.topology.gpus_per_node == 2);
+  CHECK(ours.batch_global == 4 * 64);
+  REQUIRE(ours.others.size() == 1);
+  const Scenario& theirs = *ours.others[0];
+  CHECK(theirs.cluster.topology.workers.size() == 4);
+  CHECK(theirs.cluster.topology.workers[0] != ours.cluster.topology.workers[0]);
+  CHECK(theirs.batch_global == 4 * 32);
+  CHECK(theirs.precision == ours.precision);
+  CHECK(theirs.others.empty());
+  CHECK(theirs.job == nullptr);
+  CHECK(contains(read(beside("[{ gpus: { from: 0, to: 8 } }]")).errors, "not within the 8 workers"));
+  CHECK(contains(read(beside("[{ gpus: { from: 0, to: 7 } }]")).errors, "leave this job no workers"));
+  CHECK(contains(read(beside("[{ gpus: { from: 1, to: 2 } }, { gpus: { from: 2, to: 3 } }]")).errors,
+                 "rank 2 belongs to another job already"));
+  CHECK(contains(read(beside("[{ gpu: 3 }]")).errors, "gpu"));
+  CHECK(contains(read(beside("[{ gpus: { from: 1, to: 1 }, model: resnet51 }]")).errors, "resnet50"));
+}
+
 TEST_CASE("step-time profiles: inline, from a file, with and without a model") {
   const std::string profile = "{ steps: [[32, 71 ms], [64, 130 ms]] }";
   const Read sorted =

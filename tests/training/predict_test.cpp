@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/network/changes.hpp"
 #include "sim/network/families.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
@@ -154,6 +155,40 @@ TEST_CASE("sensitivity: what limits gains most, what does not is not critical") 
   CHECK(one.size() == 2);
   CHECK(one.at("kernels").speedup == doctest::Approx(1.1).epsilon(0.01));
   CHECK_FALSE(one.at("host").critical);
+}
+
+// GPU 0 of each of two nodes trains one model, GPU 1 another: they share the NICs. Two equal jobs do the same
+// at the same time, so that each of their collectives has half the wire all the time.
+TEST_CASE("two equal jobs over one network: each gets half while both communicate") {
+  const Scenario both = scenario_of(ethernet_nodes(2, 2, ethernet(0.1)));
+  auto job_on = [&](std::vector<bool> kept) {
+    Scenario job = both;
+    keep_workers(job.cluster.topology, kept);
+    job.batch_global = 2 * job.batch_per_worker;
+    return job;
+  };
+  Scenario ours = job_on({true, false, true, false});
+  const StepSimulation alone(ours);
+  const StepOutcome before = alone.run();
+  ours.others = {std::make_shared<const Scenario>(job_on({false, true, false, true}))};
+  const StepSimulation beside(ours);
+  const StepOutcome after = beside.run();
+  CHECK(after.use.collective_running == doctest::Approx(2 * before.use.collective_running).epsilon(0.01));
+  CHECK(after.use.breakdown.total() == doctest::Approx(after.seconds).epsilon(1e-9));
+  CHECK(after.use.breakdown.backward == doctest::Approx(before.use.breakdown.backward).epsilon(0.01));
+  // Twice the bandwidth for both is what one had alone.
+  StepFactors twice;
+  twice.wires.network = 2;
+  CHECK(beside.run(twice).use.collective_running ==
+        doctest::Approx(before.use.collective_running).epsilon(0.02));
+  // On nodes of their own they do not meet.
+  Scenario apart = scenario_of(ethernet_nodes(4, 1, ethernet(0.1)));
+  Scenario other = apart;
+  keep_workers(apart.cluster.topology, {true, true, false, false});
+  keep_workers(other.cluster.topology, {false, false, true, true});
+  const double lonely = StepSimulation(apart).run().seconds;
+  apart.others = {std::make_shared<const Scenario>(other)};
+  CHECK(StepSimulation(apart).run().seconds == doctest::Approx(lonely).epsilon(1e-6));
 }
 
 TEST_CASE("two predictions with one seed are equal in every number; a trace does not change them") {

@@ -220,6 +220,44 @@ TEST_CASE("ranks that go by their own clocks do what they do by a common one") {
   }
 }
 
+// Ours takes 100 us alone, every 100 us of kernels; theirs the same, begun 50 us later by a longer kernel.
+// While both run each goes at half its pace: 50 us alone, then 100 us in which both do 50.
+TEST_CASE("collectives of two jobs that run at one time share, and the other job goes on") {
+  StepGraph graph;
+  for (int job = 0; job < 2; ++job) {
+    RankProgram program;
+    program.operations = {kernel(Phase::backward, 1, job == 0 ? 100 : 150), collective(0),
+                          kernel(Phase::optimizer, 1, 1000)};
+    program.operations[1].group = job;
+    program.operations[2].after = {1};
+    graph.programs.push_back(program);
+    graph.groups.push_back({"job", {2 * job, 2 * job + 1}});
+    graph.program_of_rank.insert(graph.program_of_rank.end(), {job, job});
+  }
+  validate(graph);
+  ReplayInput input = symmetric_replay(graph);
+  input.timer = takes(100);
+  const double alone = replay(input).step.in_seconds();
+  input.own_classes = 1;
+  input.steps = 2;
+  std::size_t most = 0;
+  input.sharing = [&](std::span<const RunningCollective> running) {
+    most = std::max(most, running.size());
+    return std::vector<double>(running.size(), running.size() == 2 ? 2.0 : 1.0);
+  };
+  const ReplayResult result = replay(input);
+  CHECK(most == 2);
+  REQUIRE(result.classes.size() == 1);
+  // The first step: 1 us to launch, the kernel, 150 us, the update.
+  CHECK(result.classes[0].begin.in_seconds() == doctest::Approx(1251e-6));
+  input.sharing = [](std::span<const RunningCollective> running) {
+    return std::vector<double>(running.size(), 1.0);
+  };
+  input.steps = 6;
+  CHECK(replay(input).step.in_seconds() == doctest::Approx(1200e-6));
+  CHECK(alone == doctest::Approx(1250e-6));
+}
+
 TEST_CASE("all times x 3 give a result x 3") {
   RankProgram program = two_buckets();
   const StepGraph graph = one_group({program}, {0, 0});
