@@ -7,8 +7,8 @@
 namespace foretrain {
 
 void detail::throw_overflow(const char* quantity, const char* range) {
-  throw Error(ErrorKind::failure, std::string("a ") + quantity + " leaves the range of " + range +
-                                      ": check the units of sizes, rates and times in the input");
+  throw Error(ErrorKind::input, std::string("a ") + quantity + " leaves the range of " + range +
+                                    ": check the units of sizes, rates and times in the input");
 }
 
 Time operator/(Bytes size, Rate rate) {

@@ -192,6 +192,19 @@ SourceLocation place_of(std::string_view text, std::size_t offset, const std::st
   return {file, line, column};
 }
 
+// Where more brackets are open, those in quotes counted too, than any document needs: the parser looks ahead
+// over all of them before it tells of the first.
+std::size_t find_too_many_open(std::string_view text) {
+  constexpr int far_too_many = 1000;
+  int open = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '{') ++open;
+    if ((text[i] == ']' || text[i] == '}') && open > 0) --open;
+    if (open > far_too_many) return i;
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
 const char* name_of(ValueKind kind) {
@@ -229,6 +242,10 @@ std::optional<Value> parse_document(std::string_view text, const std::string& fi
   if (const std::size_t bad = find_bad_byte(text); bad != std::string_view::npos) {
     diagnostics.error(place_of(text, bad, file), fmt::format("the byte 0x{:02x} is no text in UTF-8",
                                                              static_cast<unsigned char>(text[bad])));
+    return std::nullopt;
+  }
+  if (const std::size_t open = find_too_many_open(text); open != std::string_view::npos) {
+    diagnostics.error(place_of(text, open, file), fmt::format("nested deeper than {} levels", limits.depth));
     return std::nullopt;
   }
   TreeBuilder builder(std::make_shared<const std::string>(file), diagnostics, limits);

@@ -60,7 +60,7 @@ const Schema& data_parallel_schema() {
                 .description = "of fusion packs: equal parts that all gradients together are cut into",
                 .default_value = "4",
                 .at_least = 1,
-                .at_most = 1e6},
+                .at_most = 4096},
                {.name = "max_bytes",
                 .type = Type::bytes,
                 .description = "of fusion groups: gradients up to this size are small, and joined with small "

@@ -219,6 +219,7 @@ const Schema& slow_gpus_schema() {
     };
     KeySpec factor = required(key("factor", Type::number, "time of a kernel over the profile's", {}, "1.3"));
     factor.above = 0;
+    factor.at_most = 1e6;
     factor.usual_low = 0.2;
     factor.usual_high = 20;
     made.keys = {rank(required(key("from", Type::integer, "the first rank, from 0"))),

@@ -314,7 +314,33 @@ ScheduleInput schedule_input(const Scenario& scenario) {
   return input;
 }
 
+namespace {
+
+// What no single key is to blame for, a time out of range or a GPU that no way leads to, is said of the file.
+Error located(const Error& error, const Scenario& scenario) {
+  std::vector<Diagnostic> findings = error.diagnostics();
+  for (Diagnostic& finding : findings) {
+    if (finding.where.file.empty()) finding.where = {scenario.file, 1, 1};
+  }
+  return Error(std::move(findings), error.kind());
+}
+
+Result predict_whole(const Scenario& scenario, const JobOptions& options);
+
+}  // namespace
+
 Result predict_job(const Scenario& scenario, const JobOptions& options) {
+  try {
+    return predict_whole(scenario, options);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::input || scenario.file.empty()) throw;
+    throw located(error, scenario);
+  }
+}
+
+namespace {
+
+Result predict_whole(const Scenario& scenario, const JobOptions& options) {
   if (!scenario.job) {
     Result result = predict(scenario, options);
     wait_for_input(scenario, result);
@@ -358,5 +384,7 @@ Result predict_job(const Scenario& scenario, const JobOptions& options) {
   }
   return result;
 }
+
+}  // namespace
 
 }  // namespace foretrain

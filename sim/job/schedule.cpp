@@ -44,6 +44,13 @@ ScheduleCursor::ScheduleCursor(const ScheduleInput& input) : input_(&input) {
   }
   samples_per_epoch_ = static_cast<double>(input.samples);
   end_ = input.job->epochs * samples_per_epoch_;
+  constexpr double most_samples = 9007199254740992.0;  // counted exactly
+  if (end_ > most_samples) {
+    throw Error(ErrorKind::input,
+                fmt::format("a job of {:.3g} samples is longer than what can be counted, 9.0e15: fewer "
+                            "epochs, or a smaller data set",
+                            end_));
+  }
   first_batch_ = input.batch;
   if (const auto& schedule = input.job->schedule) {
     first_batch_ = schedule->phases.empty() ? schedule->batch : schedule->phases.front().batch;

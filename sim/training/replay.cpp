@@ -30,6 +30,11 @@ std::uint32_t priority_of(EventKind kind) {
   return kind == EventKind::kernel_end ? 0 : kind == EventKind::collective_end ? 1 : 2;
 }
 
+// Picoseconds of work; beyond the range of Time an error.
+Time rounded(double picoseconds) {
+  return Time(detail::checked_round(picoseconds, detail::TimeTag::quantity, detail::TimeTag::range));
+}
+
 struct Issued {
   std::int64_t index;  // step * operations + operation
   int place;           // operation in the program
@@ -284,7 +289,7 @@ class Replay {
     stream.remaining = static_cast<double>(op.device.count()) *
                        (s == static_cast<int>(StreamId::compute) ? input_.classes[c].compute_factor : 1.0);
     stream.updated = now(c);
-    stream.tail = head.last + Time(std::llround(stream.remaining / std::max(op.launches, 1)));
+    stream.tail = head.last + rounded(stream.remaining / std::max(op.launches, 1));
     stream.slowdown = 1;
     if (s == static_cast<int>(StreamId::compute) && ranks_[c].collective >= 0) {
       Instance& beside = instances_.at(ranks_[c].collective);
@@ -301,7 +306,7 @@ class Replay {
 
   void schedule_end(std::size_t c, int s) {
     Stream& stream = ranks_[c].streams[s];
-    const Time end = now(c) + Time(std::llround(stream.remaining * stream.slowdown));
+    const Time end = now(c) + rounded(stream.remaining * stream.slowdown);
     schedule(c, std::max(end, stream.tail), EventKind::kernel_end, s, static_cast<int>(c), ++stream.version);
   }
 
@@ -353,7 +358,7 @@ class Replay {
   }
 
   void schedule_collective_end(int id, Instance& instance) {
-    const Time end = queues_[0].now() + Time(std::llround(instance.remaining * instance.slowdown));
+    const Time end = queues_[0].now() + rounded(instance.remaining * instance.slowdown);
     schedule(0, end, EventKind::collective_end, 0, id, ++instance.version);
   }
 
@@ -408,7 +413,7 @@ class Replay {
     const Time time = now(c);
     // Busy is the kernel's own time, lengthened by what ran beside it; the rest of the interval the device
     // starved.
-    const Time worked = stream.updated + Time(std::llround(stream.remaining * stream.slowdown));
+    const Time worked = stream.updated + rounded(stream.remaining * stream.slowdown);
     const int beside = ranks_[c].collective;
     finish(c, s, stream.running, stream.start, time, std::min(time, worked) - stream.start, false, Time());
     after_end(c);
@@ -456,7 +461,7 @@ class Replay {
   }
 
   void begin_apart(Instance& instance) {
-    const Time end = instance.start + Time(std::llround(instance.remaining));
+    const Time end = instance.start + rounded(instance.remaining);
     instance.running = instance.members.size();
     for (const auto& [member, unused] : instance.members) {
       const auto m = static_cast<std::size_t>(member);

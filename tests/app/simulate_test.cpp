@@ -49,6 +49,36 @@ TEST_CASE("simulate prints a table on standard output and nothing else anywhere"
   CHECK(folder.files() == Names{"two-nodes.yaml"});
 }
 
+TEST_CASE("what leaves every range, or no way leads to, is bad input of the scenario's file") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("two.yaml", two_nodes);
+  struct Bad {
+    std::vector<std::string> settings;
+    std::string said;
+  };
+  const Bad all[] = {
+      {{"cluster.network.bandwidth=1 bit/s"}, "leaves the range of 106 days"},
+      {{"cluster.links=[{name: 'node0.nic*', failed: true}]"}, "no way from 'node0.gpu0'"},
+      {{"cluster.slow_gpus=[{from: 0, factor: 1e12}]"}, "it must be at most 1000000"},
+      {{"dataset.samples=1000000000000", "job.epochs=1000000000"}, "longer than what can be counted"},
+      {{"dataset.samples=1000000", "job.epochs=1000000000"}, "leaves the range of 292 years"},
+      {{"strategy.fusion=packs", "strategy.repack=100000"}, "it must be at most 4096"},
+  };
+  for (const Bad& bad : all) {
+    std::vector<std::string> arguments = {"simulate", scenario, "--json", folder.path("r.json")};
+    for (const std::string& setting : bad.settings) {
+      arguments.emplace_back("--set");
+      arguments.push_back(setting);
+    }
+    const Finished done = run_foretrain(arguments);
+    CAPTURE(bad.said);
+    CHECK(done.status == 2);
+    CHECK_MESSAGE(has(done.err, bad.said), done.err);
+    CHECK_MESSAGE((has(done.err, scenario + ":1:1: ") || has(done.err, "--set ")), done.err);
+    CHECK(folder.files() == Names{"two.yaml"});
+  }
+}
+
 TEST_CASE("-v tells on standard error how fast events were simulated") {
   const TemporaryFolder folder;
   const Finished loud = run_foretrain({"simulate", folder.write("two.yaml", two_nodes), "-v"});
