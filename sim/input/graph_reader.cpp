@@ -275,7 +275,7 @@ Cluster read_graph(const Value& file, const std::string& name, const Value& clus
       made = {GraphReader(file, cluster, own).read(name), name};
       if (own.ok()) {
         validate(made.topology);
-        read_changes(cluster, made.topology);
+        read_changes(cluster, made.topology, own);
       }
     } catch (const Error& error) {
       own.error(file.where(), error.what());

@@ -1,6 +1,7 @@
 #include "sim/input/topology_reader.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "sim/base/spelling.hpp"
 #include "sim/input/catalog.hpp"
@@ -116,6 +117,16 @@ Value joined(const Value& file, const Value& cluster) {
   return all;
 }
 
+// What one item of a list does to a topology; an Error is a finding at its place.
+template <typename Change>
+void tell_error(const Value& item, Diagnostics& diagnostics, Change change) {
+  try {
+    change();
+  } catch (const Error& error) {
+    diagnostics.error(item.where(), error.what());
+  }
+}
+
 Cluster read_family(const std::string& family, const std::string& name, const Value& cluster,
                     Diagnostics& diagnostics) {
   const Schema& schema = *find_family_schema(family);
@@ -132,7 +143,8 @@ Cluster read_family(const std::string& family, const std::string& name, const Va
   try {
     Cluster made{build(family, fields), name};
     made.topology.name = name;
-    read_changes(cluster, made.topology);
+    read_changes(cluster, made.topology, diagnostics);
+    if (diagnostics.error_count() > before) return {};
     return made;
   } catch (const Error& error) {
     diagnostics.error(cluster.where(), error.what());
@@ -154,9 +166,11 @@ NetworkDescription read_network(const Fields& fields) {
   return network;
 }
 
-void read_changes(const Value& cluster, Topology& topology) {
-  if (cluster.find("links") == nullptr && cluster.find("slow_gpus") == nullptr) return;
-  if (const Value* links = cluster.find("links")) {
+void read_changes(const Value& cluster, Topology& topology, Diagnostics& diagnostics) {
+  const Value *links = cluster.find("links"), *slow = cluster.find("slow_gpus");
+  if (links == nullptr && slow == nullptr) return;
+  const std::size_t before = diagnostics.error_count();
+  if (links != nullptr) {
     std::vector<LinkChange> changes;
     for (const Value& item : links->items) {
       const Fields fields(&item, link_change_schema());
@@ -164,17 +178,28 @@ void read_changes(const Value& cluster, Topology& topology) {
                          fields.rate("background"), fields.boolean("failed").value_or(false),
                          fields.boolean("half_duplex").value_or(false)});
     }
-    change_links(topology, changes);
+    try {
+      change_links(topology, changes);
+    } catch (const Error& of_one) {
+      // Each by itself tells which of them are wrong, on links that are all there still.
+      for (std::size_t i = 0; i < changes.size(); ++i) {
+        changes[i].failed = false;
+        tell_error(links->items[i], diagnostics, [&] { change_links(topology, std::span(&changes[i], 1)); });
+      }
+      if (diagnostics.error_count() == before) diagnostics.error(links->where(), of_one.what());
+    }
   }
-  if (const Value* slow = cluster.find("slow_gpus")) {
+  if (slow != nullptr) {
     for (const Value& item : slow->items) {
       const Fields fields(&item, slow_gpus_schema());
       const auto from = fields.integer("from").value_or(0);
-      slow_workers(topology, static_cast<int>(from), static_cast<int>(fields.integer("to").value_or(from)),
-                   fields.number("factor").value_or(1));
+      tell_error(item, diagnostics, [&] {
+        slow_workers(topology, static_cast<int>(from), static_cast<int>(fields.integer("to").value_or(from)),
+                     fields.number("factor").value_or(1));
+      });
     }
   }
-  validate(topology);
+  if (diagnostics.error_count() == before) validate(topology);
 }
 
 Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics) {

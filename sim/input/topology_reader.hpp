@@ -19,9 +19,9 @@ Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& 
 Cluster read_topology_file(const Value& file, const std::string& name, const Value& cluster,
                            Diagnostics& diagnostics);
 
-// Applies the cluster's `links` and `slow_gpus`, checked before. A name or rank that is not there is an
-// Error.
-void read_changes(const Value& cluster, Topology& topology);
+// Applies the cluster's `links` and `slow_gpus`, checked before. Each name or rank that is not there is a
+// finding at its item.
+void read_changes(const Value& cluster, Topology& topology, Diagnostics& diagnostics);
 
 // The map under `network:`, checked before.
 NetworkDescription read_network(const Fields& fields);

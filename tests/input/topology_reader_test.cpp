@@ -119,6 +119,21 @@ TEST_CASE("what is wrong in a cluster is found with its place") {
           .find("1,048,576") != std::string::npos);
 }
 
+TEST_CASE("links and GPUs that are not there are found at once, each with its place") {
+  const std::string found = errors_of(
+      "topology: ethernet-nodes\nnodes: 2\ngpus_per_node: 1\n"
+      "network: { bandwidth: 10 Gbit/s, latency: 30 us }\n"
+      "links:\n  - { name: nosuch, bandwidth: 1 Gbit/s }\n  - { name: 'node0.nic*', failed: true }\n"
+      "  - { name: 'node0.nic*', latency: 1 ms }\n  - { name: neither, failed: true }\n"
+      "slow_gpus:\n  - { from: 7, factor: 2 }\n  - { from: 0, to: 1, factor: 2 }\n  - { from: 1, to: 9, "
+      "factor: 2 }\n");
+  CHECK(found ==
+        "c.yaml:6:5: no link or vertex of topology 'ethernet-nodes' is called 'nosuch'\n"
+        "c.yaml:9:5: no link or vertex of topology 'ethernet-nodes' is called 'neither'\n"
+        "c.yaml:11:5: slow_gpus: ranks 7 to 7 are not within the 2 workers of the cluster\n"
+        "c.yaml:13:5: slow_gpus: ranks 1 to 9 are not within the 2 workers of the cluster\n");
+}
+
 TEST_CASE("what is wrong in a graph is found with its place") {
   const std::string head = "vertices:\n  - { name: \"a{i}\", kind: gpu, node: i, for: { i: 2 } }\n";
   CHECK(graph_errors(head + "links:\n  - { from: a0, to: b1, bandwidth: 1 GB/s }\n")
