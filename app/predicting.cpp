@@ -126,6 +126,15 @@ void ResultTargets::write_report(std::span<const Result> results) {
   fill(report_.get(), [&](const TextSink& sink) { write_html(results, validation, sink); });
 }
 
+void ResultTargets::write(const Comparison& comparison, std::span<const Result> results,
+                          const Timeline* timeline) {
+  fill(json_.get(), [&](const TextSink& sink) { write_comparison_json(comparison, sink); });
+  fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
+  write_report(results);
+  if (timeline != nullptr) fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
+  if (table_) write_file("-", comparison_text(comparison, text_style(STDOUT_FILENO)));
+}
+
 void ResultTargets::write(const Sweep& sweep) {
   fill(json_.get(), [&](const TextSink& sink) { write_sweep_json(sweep, sink); });
   fill(csv_.get(), [&](const TextSink& sink) { write_sweep_csv(sweep, sink); });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/verb.hpp"
+#include "sim/output/comparison.hpp"
 #include "sim/output/file_writer.hpp"
 #include "sim/output/result.hpp"
 #include "sim/output/sweep.hpp"
@@ -39,6 +40,8 @@ class ResultTargets {
   // Writes all of them, and the table to standard output unless one of them goes there.
   void write(std::span<const Result> results, const Timeline* timeline);
   void write(const Sweep& sweep);
+  // The comparison as JSON and as the table, its results as the rest.
+  void write(const Comparison& comparison, std::span<const Result> results, const Timeline* timeline);
 
  private:
   void write_report(std::span<const Result> results);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/app/subprocess.hpp"
@@ -68,4 +69,20 @@ TEST_CASE("results and scenarios compare against the first") {
   CHECK(run_foretrain({"compare", scenario, scenario}).out.find("speedup") != std::string::npos);
   CHECK(run_foretrain({"compare", scenario}).status == 2);
   CHECK(run_foretrain({"compare", folder.path("none.json"), scenario}).status == 2);
+}
+
+TEST_CASE("compare takes what all verbs that predict take") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text);
+  const Finished done =
+      run_foretrain({"compare", scenario, scenario, "--set", "cluster.nodes=2", "--csv", folder.path("c.csv"),
+                     "--report", folder.path("c.html"), "--trace", folder.path("c.trace.json"), "--json",
+                     folder.path("c.json"), "--seed", "2"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  const std::string csv = read_file(folder.path("c.csv"));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
+  CHECK(json::parse(read_file(folder.path("c.json")))["rows"].size() == 2);
+  CHECK_FALSE(json::parse(read_file(folder.path("c.trace.json")))["traceEvents"].empty());
+  CHECK(read_file(folder.path("c.html")).find("</html>") != std::string::npos);
+  CHECK(run_foretrain({"compare", scenario, scenario, "--profile", "nosuch"}).status == 2);
 }
