@@ -186,6 +186,12 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
 
   result.warnings = scenario.warnings;
   result.warnings.insert(result.warnings.end(), simulation.warnings().begin(), simulation.warnings().end());
+  if (options.timeline != nullptr &&
+      static_cast<std::size_t>(result.workers) > StepSimulation::most_traced_ranks) {
+    result.warnings.push_back(
+        fmt::format("the trace shows the first {} of {} ranks, and one of each other kind",
+                    StepSimulation::most_traced_ranks, result.workers));
+  }
   result.extrapolated = simulation.times().extrapolated;
   for (const CollectiveUse& use : simulation.collectives()) {
     if (!use.cost.extrapolated) continue;

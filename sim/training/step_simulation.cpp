@@ -462,7 +462,8 @@ void StepSimulation::fill(Timeline& timeline, const StepOutcome& outcome) const 
   const int last = outcome.replay.reported;
   std::vector<std::vector<int>> ranks_of_class(input.classes.size());
   for (std::size_t rank = 0; rank < input.class_of_rank.size(); ++rank) {
-    ranks_of_class[static_cast<std::size_t>(input.class_of_rank[rank])].push_back(static_cast<int>(rank));
+    std::vector<int>& alike = ranks_of_class[static_cast<std::size_t>(input.class_of_rank[rank])];
+    if (rank < most_traced_ranks || alike.empty()) alike.push_back(static_cast<int>(rank));
   }
   Time zero = Time::max();
   for (const ReplaySlice& slice : outcome.replay.slices) {

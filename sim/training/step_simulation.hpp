@@ -69,7 +69,9 @@ class StepSimulation {
   StepOutcome run(const StepFactors& factors = {}) const;
   // The step alone, without what it was spent on.
   double seconds(const StepFactors& factors) const;
-  // Of the outcome's last step, with waiting and running as two slices; times start at zero.
+  // Of the outcome's last step, with waiting and running as two slices; times start at zero. Of many ranks
+  // the first, and one of each further kind.
+  static constexpr std::size_t most_traced_ranks = 1024;
   void fill(Timeline& timeline, const StepOutcome& outcome) const;
 
   const StepTimes& times() const { return times_; }

@@ -79,6 +79,19 @@ TEST_CASE("what leaves every range, or no way leads to, is bad input of the scen
   }
 }
 
+TEST_CASE("the trace of many ranks shows the first of them, and says so") {
+  const TemporaryFolder folder;
+  const Finished done = run_foretrain({"simulate", folder.write("two.yaml", two_nodes), "--set",
+                                       "cluster.nodes=1500", "--trace", folder.path("t.json")});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK_MESSAGE(has(done.out + done.err, "the first 1024 of 1500 ranks"), done.out);
+  const json trace = json::parse(read_file(folder.path("t.json")));
+  int ranks = 0;
+  for (const json& event : trace["traceEvents"]) ranks += event["name"] == "process_name";
+  CHECK(ranks >= 1024);
+  CHECK(ranks <= 1024 + 4);
+}
+
 TEST_CASE("-v tells on standard error how fast events were simulated") {
   const TemporaryFolder folder;
   const Finished loud = run_foretrain({"simulate", folder.write("two.yaml", two_nodes), "-v"});
