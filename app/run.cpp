@@ -153,11 +153,12 @@ std::vector<Planned> plan_runs(const Options& options, const std::vector<ReadSce
   return runs;
 }
 
-// Of the profiles' files, in their order.
-std::string profile_digest(const Scenario& scenario, const Catalog& catalog) {
+// Of the profiles' files, in their order; those of --profile stand where it says.
+std::string profile_digest(const Options& options, const Scenario& scenario, const Catalog& catalog) {
   std::string all;
-  for (const std::string& name : scenario.profile_names) {
-    std::filesystem::path path = std::filesystem::path(scenario.file).parent_path() / name;
+  const std::filesystem::path beside = std::filesystem::path(scenario.file).parent_path();
+  for (const std::string& name : options.profiles.empty() ? scenario.profile_names : options.profiles) {
+    std::filesystem::path path = beside / name;
     if (const auto shipped = catalog.find(DataKind::profile, name)) path = *shipped;
     if (!std::filesystem::is_regular_file(path)) return "";
     all += whole_file(path);
@@ -178,7 +179,7 @@ RunRecord begin_record(const Options& options, const Planned& planned, const Cat
   record.overrides = *planned.overrides;
   record.group = options.group;
   record.repeat = planned.repeat;
-  record.profile_digest = profile_digest(*planned.scenario, catalog);
+  record.profile_digest = profile_digest(options, *planned.scenario, catalog);
   describe(*planned.scenario, record);
   try {
     record.prediction = predict_before(*planned.scenario, here, options.seed);

@@ -38,6 +38,17 @@ double slowest_link(const Topology& topology) {
   return slowest;
 }
 
+// A setting of a profile whose file has gone from where it was, with the one of that name beside the record.
+std::string beside(const fs::path& record, const std::string& setting) {
+  constexpr std::string_view key = "profile=";
+  if (!setting.starts_with(key)) return setting;
+  const fs::path named = setting.substr(key.size());
+  const fs::path moved = fs::absolute(record).parent_path() / named.filename();
+  std::error_code error;
+  const bool has_moved = named.is_absolute() && !fs::exists(named, error) && fs::exists(moved, error);
+  return has_moved ? std::string(key) + moved.string() : setting;
+}
+
 }  // namespace
 
 Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus) {
@@ -84,7 +95,11 @@ std::optional<Scenario> Repredictor::scenario_of(const FiledRecord& filed, std::
   if (record.scenario_yaml.empty()) return recorded_scenario(record, records_, catalog_, problem);
   std::vector<std::string> overrides = record.overrides;
   const std::string own = profile_.empty() ? profile_by_digest(filed.file, record.profile_digest) : profile_;
-  if (!own.empty()) overrides.push_back("profile=" + own);
+  if (!own.empty()) {
+    overrides.push_back("profile=" + own);
+  } else {
+    for (std::string& each : overrides) each = beside(filed.file, each);
+  }
   // Files that the scenario names stand beside the record, or still where the scenario was read.
   Diagnostics diagnostics;
   auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, diagnostics);

@@ -226,3 +226,22 @@ job: { epochs: 4, samples: { law: gradient_noise, scale: 1000 } }
   CHECK(run_foretrain({"validate", out}).out.find("noise scale") != std::string::npos);
   CHECK(folder.run({file, "--out", out, "--noise-scale", "4"}).status == 2);
 }
+
+TEST_CASE("a profile given by its path is known by its digest, and found beside a record that was moved") {
+  const Folder folder;
+  const std::string file = folder.write("two.yaml", scenario(1)), out = folder.path("two.json");
+  const std::string profile = std::string(FORETRAIN_SOURCE_DIR) + "/profiles/h100.json.gz";
+  REQUIRE(folder.run({file, "--out", out, "--steps", "3", "--profile", profile}).status == 0);
+  RunRecord record = read(out);
+  CHECK(record.profile_digest == sha256(test::read_file(profile)));
+  // As before the digest was kept: the name alone is left.
+  record.profile_digest.clear();
+  record.overrides = {"profile=/nowhere/profile.json.gz", "model=resnet50", "precision=bf16",
+                      "batch={ per_worker: 64 }"};
+  std::filesystem::create_directory(folder.path("moved"));
+  std::filesystem::copy_file(profile, folder.path("moved/profile.json.gz"));
+  write_run_record(record, folder.path("moved/two.json"));
+  const Finished judged = run_foretrain({"validate", folder.path("moved"), "--json", "-"});
+  REQUIRE_MESSAGE(judged.status == 0, judged.err);
+  CHECK(nlohmann::json::parse(judged.out)["rows"][0]["predicted_s"].is_number());
+}
