@@ -66,10 +66,13 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
   constexpr int name_room = 14;
   table.add({"against first", "workers", comparison.of_jobs ? "job" : "step", "speedup", "updates", "compute",
              "network", "GPU time"});
-  for (const ComparisonRow& row : comparison.rows) {
-    table.add({shortened(row.scenario, name_room, style), std::to_string(row.workers), format_time(row.time),
-               factor(row.speedup), factor(row.fewer_updates), factor(row.compute), factor(row.network),
-               factor(row.gpu_time)});
+  std::vector<std::string> names;
+  for (const ComparisonRow& row : comparison.rows) names.push_back(row.scenario);
+  names = distinct_names(std::move(names), name_room, style);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ComparisonRow& row = comparison.rows[i];
+    table.add({names[i], std::to_string(row.workers), format_time(row.time), factor(row.speedup),
+               factor(row.fewer_updates), factor(row.compute), factor(row.network), factor(row.gpu_time)});
   }
   std::string out = table.text();
   out +=

@@ -15,30 +15,6 @@ namespace {
 using console::grouped;
 using console::percent;
 
-// Name of each result as the table shows it: what all names begin with is left out where room is short.
-std::vector<std::string> row_names(std::span<const Result> results, int room, const TextStyle& style) {
-  std::vector<std::string> names;
-  int longest = 0;
-  for (const Result& result : results) {
-    names.push_back(result.scenario);
-    longest = std::max(longest, display_width(result.scenario));
-  }
-  if (longest <= room || names.size() < 2) {
-    for (std::string& name : names) name = shortened(name, room, style);
-    return names;
-  }
-  std::size_t common = names[0].size();
-  for (const std::string& name : names) {
-    const auto differs = std::mismatch(names[0].begin(), names[0].end(), name.begin(), name.end()).first;
-    common = std::min(common, static_cast<std::size_t>(differs - names[0].begin()));
-  }
-  // Whole words only.
-  while (common > 0 && names[0][common - 1] != '-' && names[0][common - 1] != '_') --common;
-  const std::string mark = common > 0 ? (style.unicode ? "\u2026" : "~") : "";
-  for (std::string& name : names) name = shortened(mark + name.substr(common), room, style);
-  return names;
-}
-
 std::string rate_heading(std::span<const Result> results) {
   for (const Result& result : results) {
     if (result.unit != results[0].unit) return "units/s";
@@ -72,7 +48,9 @@ RowLabels labels_of(std::span<const Result> results, const ConsoleOptions& optio
   }
   if (results.size() < 2) return {{""}, {{""}}};
   RowLabels labels{{"scenario"}, {}};
-  for (std::string& name : row_names(results, name_room, options.style)) {
+  std::vector<std::string> names;
+  for (const Result& result : results) names.push_back(result.scenario);
+  for (std::string& name : distinct_names(std::move(names), name_room, options.style)) {
     labels.rows.push_back({std::move(name)});
   }
   return labels;

@@ -58,6 +58,35 @@ std::string shortened(const std::string& text, int width, const TextStyle& style
   return text.substr(0, end) + (style.unicode ? "\u2026" : "~");
 }
 
+std::vector<std::string> distinct_names(std::vector<std::string> names, int width, const TextStyle& style) {
+  const auto fits = [&](const std::string& name) { return display_width(name) <= width; };
+  if (std::all_of(names.begin(), names.end(), fits)) return names;
+  const std::string mark = style.unicode ? "\u2026" : "~";
+  std::size_t common = names.size() < 2 ? 0 : names[0].size();
+  for (const std::string& name : names) {
+    const auto differs = std::mismatch(names[0].begin(), names[0].end(), name.begin(), name.end()).first;
+    common = std::min(common, static_cast<std::size_t>(differs - names[0].begin()));
+  }
+  // Whole words only.
+  while (common > 0 && std::string_view("-_ (").find(names[0][common - 1]) == std::string_view::npos)
+    --common;
+  std::vector<std::string> cut;
+  for (std::string& name : names) {
+    if (common > 0) name = mark + name.substr(common);
+    cut.push_back(shortened(name, width, style));
+  }
+  std::vector<std::string> distinct = cut;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (fits(names[i]) || std::count(cut.begin(), cut.end(), cut[i]) == 1) continue;
+    std::size_t begin = names[i].size();
+    for (int kept = 0; begin > 0 && kept < width - 1;) {
+      if (starts_code_point(names[i][--begin])) ++kept;
+    }
+    distinct[i] = mark + names[i].substr(begin);
+  }
+  return distinct;
+}
+
 std::string wrapped(std::string_view text, int width, std::string_view first, std::string_view next) {
   std::string out(first);
   int column = display_width(first);

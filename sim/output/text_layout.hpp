@@ -18,6 +18,9 @@ struct TextStyle {
 int display_width(std::string_view text);
 // Cut to `width` columns, the last of which then shows that something is missing.
 std::string shortened(const std::string& text, int width, const TextStyle& style);
+// The names in at most `width` columns each: where one is longer, what all begin with is left out, and names
+// that would then be cut to the same text keep their ends.
+std::vector<std::string> distinct_names(std::vector<std::string> names, int width, const TextStyle& style);
 // Lines of at most `width` columns, broken at spaces; the first starts with `first`, the others with `next`.
 std::string wrapped(std::string_view text, int width, std::string_view first, std::string_view next);
 

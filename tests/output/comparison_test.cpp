@@ -74,3 +74,17 @@ TEST_CASE("a comparison is a table within 80 columns, and JSON") {
   CHECK(json["rows"].size() == 2);
   CHECK(json["rows"][1]["speedup"] == 1.0);
 }
+
+TEST_CASE("rows whose names begin alike stay distinct in the table") {
+  Result a = example_result(), b = example_result();
+  a.scenario = "case-1-characterization-a";
+  b.scenario = "case-1-characterization-b";
+  const std::string text = comparison_text(compare(std::vector<Result>{a, b}), {80, false, false});
+  CHECK(text.find("\n~a ") != std::string::npos);
+  CHECK(text.find("\n~b ") != std::string::npos);
+  using Names = std::vector<std::string>;
+  CHECK(foretrain::distinct_names({"sweep-of-it (nodes=2 gpus=8)", "sweep-of-it (nodes=4 gpus=8)"}, 14,
+                                  {80, false, false}) == Names{"~nodes=2 gpus~", "~nodes=4 gpus~"});
+  CHECK(foretrain::distinct_names({"one", "net-16-gpus-long-a", "net-16-gpus-long-b"}, 8,
+                                  {80, false, false}) == Names{"one", "~-long-a", "~-long-b"});
+}
