@@ -84,20 +84,87 @@ class Comparison {
   Diagnostics& diagnostics_;
 };
 
-// The parts of the median step sum to it.
-void check_sum(const Json& result, const std::string& pointer, Comparison& comparison) {
+void check_sum_of(const Json& result, const std::string& pointer, const std::string& file,
+                  Diagnostics& diagnostics) {
   const Json& step = result["step"];
   double sum = 0;
   for (const auto& [key, part] : step["breakdown_s"].items())
     sum += part.is_number() ? part.get<double>() : 0;
-  const double whole = step["time_s"].is_number() ? step["time_s"].get<double>() : 0;
-  if (std::fabs(sum - whole) > 1e-9 * std::fabs(whole)) {
-    comparison.report(pointer + "/step/breakdown_s",
-                      fmt::format("sums to {} s where time_s is {} s", sum, whole));
-  }
+  check_step_sum(sum, step["time_s"].is_number() ? step["time_s"].get<double>() : 0, pointer, file,
+                 diagnostics);
 }
 
+// What a row of a sweep sets: a text for each path of "vary".
+void check_setting(const Json& row, const Json& vary, const std::string& pointer, Comparison& comparison) {
+  const auto set = row.find("set");
+  if (set == row.end()) return comparison.report(pointer, "'set' is missing");
+  Json model = Json::object();
+  for (const Json& path : vary) model[path.get<std::string>()] = "";
+  comparison.compare(*set, model, pointer + "/set");
+}
+
+bool has_our_schema(const Json& value) {
+  const auto schema = value.is_object() ? value.find("schema") : value.end();
+  return value.is_object() && schema != value.end() && *schema == Result::schema;
+}
+
+class ResultCheck {
+ public:
+  ResultCheck(const std::string& file, Diagnostics& diagnostics)
+      : file_(file), diagnostics_(diagnostics), comparison_(file, diagnostics) {}
+
+  void check_one(const Json& result, const std::string& pointer) {
+    const std::size_t before = diagnostics_.error_count();
+    if (!has_our_schema(result)) {
+      return comparison_.report(pointer, fmt::format("\"schema\" is not \"{}\"", Result::schema));
+    }
+    comparison_.compare(result, complete_result(), pointer);
+    if (diagnostics_.error_count() == before) check_sum_of(result, pointer, file_, diagnostics_);
+  }
+
+  // The rows are results with what they set. Returns their number.
+  std::size_t check_sweep(const Json& sweep) {
+    if (!has_our_schema(sweep)) {
+      comparison_.report("", fmt::format("\"schema\" is not \"{}\"", Result::schema));
+      return 0;
+    }
+    static const Json model{{"schema", ""},         {"version", ""},
+                            {"scenario", ""},       {"seed", 0},
+                            {"complete", true},     {"vary", Json::array({""})},
+                            {"rows", Json::array()}};
+    const std::size_t before = diagnostics_.error_count();
+    comparison_.compare(sweep, model, "");
+    if (diagnostics_.error_count() != before || !sweep["vary"].is_array()) return 0;
+    const Json& rows = sweep["rows"];
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::string pointer = fmt::format("/rows/{}", i);
+      Json row = rows[i];
+      if (row.is_object()) {
+        check_setting(row, sweep["vary"], pointer, comparison_);
+        row.erase("set");
+      }
+      check_one(row, pointer);
+    }
+    return rows.size();
+  }
+
+ private:
+  const std::string& file_;
+  Diagnostics& diagnostics_;
+  Comparison comparison_;
+};
+
 }  // namespace
+
+void check_step_sum(double sum, double whole, const std::string& pointer, const std::string& file,
+                    Diagnostics& diagnostics) {
+  if (whole < 0) {
+    diagnostics.error({file}, fmt::format("{}/step/time_s: is negative: {} s", pointer, whole));
+  } else if (!(std::fabs(sum - whole) <= 1e-9 * std::fabs(whole))) {
+    diagnostics.error(
+        {file}, fmt::format("{}/step/breakdown_s: sums to {} s where time_s is {} s", pointer, sum, whole));
+  }
+}
 
 int check_result(std::string_view json, const std::string& file, Diagnostics& diagnostics) {
   Json root;
@@ -107,18 +174,11 @@ int check_result(std::string_view json, const std::string& file, Diagnostics& di
     diagnostics.error({file}, std::string("not valid JSON: ") + error.what());
     return 0;
   }
+  ResultCheck check(file, diagnostics);
+  if (root.is_object() && root.contains("rows")) return static_cast<int>(check.check_sweep(root));
   if (!root.is_array()) root = Json::array({std::move(root)});
-  Comparison comparison(file, diagnostics);
   for (std::size_t i = 0; i < root.size(); ++i) {
-    const std::string pointer = root.size() == 1 ? "" : "/" + std::to_string(i);
-    const std::size_t before = diagnostics.error_count();
-    const auto schema = root[i].is_object() ? root[i].find("schema") : root[i].end();
-    if (!root[i].is_object() || schema == root[i].end() || *schema != Result::schema) {
-      comparison.report(pointer, fmt::format("\"schema\" is not \"{}\"", Result::schema));
-      continue;
-    }
-    comparison.compare(root[i], complete_result(), pointer);
-    if (diagnostics.error_count() == before) check_sum(root[i], pointer, comparison);
+    check.check_one(root[i], root.size() == 1 ? "" : "/" + std::to_string(i));
   }
   return static_cast<int>(root.size());
 }

@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <filesystem>
 #include <span>
 #include <string>
 
 #include "sim/input/profile_json.hpp"
 #include "sim/output/json.hpp"
+#include "sim/output/sweep.hpp"
 #include "tests/input/example_profile.hpp"
 
 using namespace foretrain;
@@ -103,6 +106,28 @@ TEST_CASE("results are held against what the JSON writer writes") {
                  "has the unknown member 'sped_up', did you mean 'speedup'?"));
   CHECK(contains(check(replaced(example_json(), "\"workers\": 0", "\"workers\": \"0\""), "r.json").errors,
                  "r.json: /workers: is string where number belongs"));
+}
+
+TEST_CASE("the rows of a sweep are held against what the writer writes") {
+  foretrain::Sweep sweep;
+  sweep.axes = {"cluster.nodes"};
+  foretrain::Result result;
+  result.step.time = result.step.breakdown.forward = 0.5;
+  sweep.rows = {{{"1"}, result}, {{"2"}, result}};
+  std::string text;
+  write_sweep_json(sweep, [&](std::string_view piece) { text += piece; });
+  CHECK(check(text, "sw.json").errors == "");
+  CHECK(check(text, "sw.json").file.summary == "2 results");
+  nlohmann::json broken = nlohmann::json::parse(text);
+  broken["rows"][1]["step"]["time_s"] = -5;
+  broken["rows"][0]["set"] = {{"cluster.node", "1"}};
+  const std::string errors = check(broken.dump(), "sw.json").errors;
+  CHECK(contains(errors, "sw.json: /rows/1/step/time_s: is negative: -5 s"));
+  CHECK(contains(errors, "/rows/0/set: 'cluster.nodes' is missing"));
+  broken["rows"] = 3;
+  broken["varied"] = true;
+  CHECK(contains(check(broken.dump(), "sw.json").errors, "/rows: is number where array belongs"));
+  CHECK(contains(check(broken.dump(), "sw.json").errors, "unknown member 'varied'"));
 }
 
 TEST_CASE("what ships is without errors") {
