@@ -146,8 +146,14 @@ std::string svg_of(const LineChart& chart) {
     return left + 8 + share * (width - left - right - 16);
   };
   auto place_y = [&](double y) { return top + plot_height * (1 - y / ticks.back()); };
-  const double height =
-      top + plot_height + bottom + legend_row * static_cast<double>((chart.series.size() + 1) / 2);
+  // Two to a row where all labels are short enough for it.
+  constexpr double sample = 26, letter = 7;
+  std::size_t columns = 2;
+  for (const auto& series : chart.series) {
+    if (sample + letter * static_cast<double>(series.label.size()) > (width - left) / 2) columns = 1;
+  }
+  const double height = top + plot_height + bottom +
+                        legend_row * static_cast<double>((chart.series.size() + columns - 1) / columns);
   std::string out = open_svg(height, chart.title);
   out += text_at(0, 12, chart.y_title, "start", "v");
   for (const double tick : ticks) {
@@ -175,11 +181,11 @@ std::string svg_of(const LineChart& chart) {
                          style, number(place_x(x)), number(place_y(y)),
                          escaped_html(fmt::format("{}: {:g}, {:.4g}", series.label, x, y)));
     }
-    const double x = left + (s % 2 == 0 ? 0 : (width - left) / 2);
-    const double y = top + plot_height + bottom + legend_row * (static_cast<double>(s / 2) + 0.5);
+    const double x = left + static_cast<double>(s % columns) * (width - left) / 2;
+    const double y = top + plot_height + bottom + legend_row * (static_cast<double>(s / columns) + 0.5);
     out += fmt::format("<polyline class=\"{}\" points=\"{},{} {},{}\"/>\n", style, number(x), number(y - 4),
                        number(x + 20), number(y - 4));
-    out += text_at(x + 26, y, series.label, "start", "v");
+    out += text_at(x + sample, y, series.label, "start", "v");
   }
   return out + "</svg>\n";
 }
