@@ -36,7 +36,9 @@ int compare_files(const Options& options) {
   std::vector<Diagnostic> findings;
   for (const std::string& file : options.files) {
     try {
-      for (Result& result : results_of(file, options, targets.wants_trace() ? &timeline : nullptr))
+      // Of the first scenario: two on the tracks of one rank would overlap.
+      const bool is_traced = targets.wants_trace() && timeline.slices.empty();
+      for (Result& result : results_of(file, options, is_traced ? &timeline : nullptr))
         results.push_back(std::move(result));
     } catch (const Error& wrong) {
       if (wrong.kind() != ErrorKind::input) throw;
@@ -45,6 +47,8 @@ int compare_files(const Options& options) {
   }
   if (!findings.empty()) throw Error(std::move(findings));
   if (results.size() < 2) throw Error(ErrorKind::input, "compare: name two results or scenarios at least");
+  if (targets.wants_trace() && timeline.slices.empty())
+    throw Error(ErrorKind::input, "compare: --trace shows the first scenario, and none is named");
   targets.write(compare(results), results, &timeline);
   return 0;
 }

@@ -112,12 +112,14 @@ ResultTargets::ResultTargets(const PredictingOptions& options) {
 void ResultTargets::write(std::span<const Result> results, const Timeline* timeline) {
   // Files first: they are kept even where nobody reads standard output any more.
   fill(json_.get(), [&](const TextSink& sink) { write_json(results, sink); });
+  write_beside(results, timeline);
+  if (table_) write_file("-", table_text(results));
+}
+
+void ResultTargets::write_beside(std::span<const Result> results, const Timeline* timeline) {
   fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
   write_report(results);
-  if (timeline != nullptr) {
-    fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
-  }
-  if (table_) write_file("-", table_text(results));
+  if (timeline != nullptr) fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
 }
 
 void ResultTargets::write_report(std::span<const Result> results) {
@@ -129,9 +131,7 @@ void ResultTargets::write_report(std::span<const Result> results) {
 void ResultTargets::write(const Comparison& comparison, std::span<const Result> results,
                           const Timeline* timeline) {
   fill(json_.get(), [&](const TextSink& sink) { write_comparison_json(comparison, sink); });
-  fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
-  write_report(results);
-  if (timeline != nullptr) fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
+  write_beside(results, timeline);
   if (table_) write_file("-", comparison_text(comparison, text_style(STDOUT_FILENO)));
 }
 

@@ -44,6 +44,7 @@ class ResultTargets {
   void write(const Comparison& comparison, std::span<const Result> results, const Timeline* timeline);
 
  private:
+  void write_beside(std::span<const Result> results, const Timeline* timeline);
   void write_report(std::span<const Result> results);
 
   std::unique_ptr<FileWriter> json_, csv_, trace_, report_;

@@ -13,6 +13,7 @@
 
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
+#include "app/scenarios.hpp"
 #include "app/signals.hpp"
 #include "app/verb.hpp"
 #include "device/registry.hpp"
@@ -77,9 +78,7 @@ std::string command_text() {
 
 std::vector<std::string> overrides_of(const Options& options) {
   std::vector<std::string> overrides = options.settings;
-  if (options.profiles.size() == 1) overrides.push_back("profile=" + options.profiles[0]);
-  if (options.profiles.size() > 1)
-    overrides.push_back(fmt::format("profile=[{}]", fmt::join(options.profiles, ", ")));
+  if (!options.profiles.empty()) overrides.push_back("profile=" + profile_list(options.profiles));
   return overrides;
 }
 

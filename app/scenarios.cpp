@@ -1,5 +1,7 @@
 #include "app/scenarios.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -24,17 +26,22 @@ std::string standard_input() {
 
 }  // namespace
 
+std::string profile_list(const std::vector<std::string>& profiles) {
+  if (profiles.size() < 2) return profiles.empty() ? "" : profiles[0];
+  return fmt::format("[{}]", fmt::join(profiles, ", "));
+}
+
 std::vector<std::string> settings_of(const PredictingOptions& options) {
   std::vector<std::string> settings = options.settings;
   if (options.profiles.empty()) return settings;
-  std::string names;
+  std::vector<std::string> names;
   for (const std::string& profile : options.profiles) {
     const std::string name = looks_like_path(profile) ? std::filesystem::absolute(profile).string() : profile;
-    std::string quoted = "'";
+    std::string& quoted = names.emplace_back("'");
     for (const char c : name) quoted += c == '\'' ? "''" : std::string(1, c);
-    names += (names.empty() ? "" : ", ") + quoted + '\'';
+    quoted += '\'';
   }
-  settings.push_back(options.profiles.size() == 1 ? "profile=" + names : "profile=[" + names + ']');
+  settings.push_back("profile=" + profile_list(names));
   return settings;
 }
 

@@ -24,6 +24,9 @@ Scenario scenario_from(const ScenarioSource& source, const std::vector<std::stri
 // In the order of `files`. Throws Error with what is wrong in all of them.
 std::vector<Scenario> read_scenarios(const std::vector<std::string>& files, const PredictingOptions& options);
 
+// Profiles as a scenario names them: one, or a list of which later ones win; empty where there is none.
+std::string profile_list(const std::vector<std::string>& profiles);
+
 // The settings with those of --profile, as the reader takes them; a path of --profile is meant from the
 // working folder and not from the scenario's.
 std::vector<std::string> settings_of(const PredictingOptions& options);

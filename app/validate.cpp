@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
+#include "app/scenarios.hpp"
 #include "app/terminal.hpp"
 #include "app/verb.hpp"
 #include "execute/parts_files.hpp"
@@ -32,13 +32,6 @@ struct ValidateOptions {
   std::string max_error, json, csv;
   std::vector<std::string> profiles;
 };
-
-// As a scenario names it: one, or a list of which later ones win.
-std::string profile_text(const std::vector<std::string>& profiles) {
-  return profiles.size() == 1 ? profiles[0]
-         : profiles.empty()   ? ""
-                              : fmt::format("[{}]", fmt::join(profiles, ", "));
-}
 
 // "5%" or "5 %" as a fraction.
 double read_percent(const std::string& text) {
@@ -143,7 +136,7 @@ int validate(const ValidateOptions& options) {
   if (options.parts) return validate_parts_of(options, bound);
   const std::vector<FiledRecord> records = read_record_files(options.records);
   std::vector<std::string> skipped;
-  Repredictor repredict(Catalog(data_directories()), records, profile_text(options.profiles));
+  Repredictor repredict(Catalog(data_directories()), records, profile_list(options.profiles));
   std::size_t done = 0;
   const Validation validation = validate_records(
       records,
@@ -167,7 +160,7 @@ int validate(const ValidateOptions& options) {
   if (options.json != "-" && options.csv != "-") {
     ValidationTableOptions table;
     table.style = text_style(STDOUT_FILENO);
-    table.profile = profile_text(options.profiles);
+    table.profile = profile_list(options.profiles);
     write_file("-", validation_table(validation, table));
   }
   return bound < 0 ? 0 : judge(validation, bound);

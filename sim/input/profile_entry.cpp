@@ -10,6 +10,7 @@
 #include "sim/input/profile_join.hpp"
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
+#include "sim/training/step_times.hpp"
 
 namespace foretrain {
 namespace {
@@ -114,12 +115,6 @@ std::shared_ptr<const Profile> read_profiles(const std::vector<std::filesystem::
   }
 }
 
-bool has_operators(const Profile& profile, const OperatorUse& use) {
-  return std::any_of(profile.operators.begin(), profile.operators.end(), [&](const OperatorEntry& entry) {
-    return entry.context == use.model && entry.precision == use.precision;
-  });
-}
-
 }  // namespace
 
 ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics,
@@ -149,7 +144,7 @@ ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Dia
   }
   const bool all = !parts.empty() && files.size() == parts.size();
   choice.profile = read_profiles(files, entry, all, use, diagnostics);
-  if (choice.profile && use && !has_operators(*choice.profile, *use))
+  if (choice.profile && use && !has_times_of(*choice.profile, use->model, use->precision))
     choice.profile = read_profiles(files, entry, all, {}, diagnostics);
   return choice;
 }

@@ -325,21 +325,6 @@ Error located(const Error& error, const Scenario& scenario) {
   return Error(std::move(findings), error.kind());
 }
 
-Result predict_whole(const Scenario& scenario, const JobOptions& options);
-
-}  // namespace
-
-Result predict_job(const Scenario& scenario, const JobOptions& options) {
-  try {
-    return predict_whole(scenario, options);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::input || scenario.file.empty()) throw;
-    throw located(error, scenario);
-  }
-}
-
-namespace {
-
 Result predict_whole(const Scenario& scenario, const JobOptions& options) {
   if (!scenario.job) {
     Result result = predict(scenario, options);
@@ -386,5 +371,14 @@ Result predict_whole(const Scenario& scenario, const JobOptions& options) {
 }
 
 }  // namespace
+
+Result predict_job(const Scenario& scenario, const JobOptions& options) {
+  try {
+    return predict_whole(scenario, options);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::input || scenario.file.empty()) throw;
+    throw located(error, scenario);
+  }
+}
 
 }  // namespace foretrain

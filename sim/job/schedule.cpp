@@ -201,7 +201,7 @@ EpochRun ScheduleCursor::epochs_ahead() const {
 void ScheduleCursor::advance_epochs(const EpochRun& run, std::int64_t epochs) {
   const auto count = static_cast<double>(epochs);
   const auto size = static_cast<double>(batch());
-  const double full = static_cast<double>(run.updates) - (run.short_batch > 0 ? 1 : 0);
+  const auto full = static_cast<double>(run.full_updates());
   updates_ += epochs * run.updates;
   trained_ += count * (full * size + static_cast<double>(run.short_batch));
   position_ += count * samples_per_epoch_;

@@ -32,6 +32,7 @@ struct EpochRun {
   std::int64_t epochs = 0;       // until something changes
   std::int64_t updates = 0;      // of each, the short one included
   std::int64_t short_batch = 0;  // 0: none
+  std::int64_t full_updates() const { return updates - (short_batch > 0 ? 1 : 0); }
 };
 
 // A place in the job's updates. Copies are cheap: a checkpoint holds one. With `carry` batches run on across

@@ -234,7 +234,7 @@ class Simulation {
     Time last;
     Elapsed an_epoch;
     if (ahead.short_batch > 0) last = Time::seconds(in_.shapes->of(ahead.short_batch, run.workers).mean);
-    an_epoch.add(Time::seconds(shape.mean), ahead.updates - (ahead.short_batch > 0 ? 1 : 0));
+    an_epoch.add(Time::seconds(shape.mean), ahead.full_updates());
     an_epoch.add(last, 1);
     const auto samples = static_cast<double>(in_.schedule.samples),
                updates = static_cast<double>(ahead.updates);
@@ -248,7 +248,7 @@ class Simulation {
     if (most < 2) return false;
     const auto count = static_cast<std::int64_t>(most);
     Elapsed time;
-    time.add(Time::seconds(shape.mean), count * (ahead.updates - (ahead.short_batch > 0 ? 1 : 0)));
+    time.add(Time::seconds(shape.mean), count * ahead.full_updates());
     time.add(last, count);
     running_ = {run, count * ahead.updates, shape, time, {}, {}, ahead, count};
     schedule(Kind::trained, now_ + time);

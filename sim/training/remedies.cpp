@@ -71,11 +71,6 @@ Scenario with_batch(const Scenario& scenario, std::int64_t batch_per_worker) {
   return out;
 }
 
-double median_step(const Scenario& scenario) {
-  const StepSimulation simulation(scenario);
-  return simulation.seconds(simulation.at_quantile(0.5));
-}
-
 std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& simulation, double step,
                                 std::size_t most) {
   std::vector<Remedy> out;

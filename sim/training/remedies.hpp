@@ -14,8 +14,6 @@ namespace foretrain {
 Scenario with_network(const Scenario& scenario, double factor);
 // The scenario with another batch per worker; without its profile's batch it may extrapolate.
 Scenario with_batch(const Scenario& scenario, std::int64_t batch_per_worker);
-// Median seconds of a step of the scenario as predict() gives them.
-double median_step(const Scenario& scenario);
 
 // Changes that help by 1 % or more, at most `most`. Speedup counts samples per second. `simulation` is the
 // scenario's own.

@@ -69,10 +69,7 @@ struct Curves {
 
 Curves curves_of(const Model& model, const Profile& profile, Precision precision) {
   Curves out;
-  out.context_known =
-      std::any_of(profile.operators.begin(), profile.operators.end(), [&](const OperatorEntry& entry) {
-        return entry.precision == precision && entry.context == model.name;
-      });
+  out.context_known = has_times_of(profile, model.name, precision);
   for (const OperatorEntry& entry : profile.operators) {
     if (entry.precision != precision) continue;
     const bool here = entry.context == model.name;
@@ -174,6 +171,12 @@ void add_step_work(StepTimes& out, const Model& model, const Profile& profile, P
 }
 
 }  // namespace
+
+bool has_times_of(const Profile& profile, const std::string& model, Precision precision) {
+  return std::any_of(profile.operators.begin(), profile.operators.end(), [&](const OperatorEntry& entry) {
+    return entry.precision == precision && entry.context == model;
+  });
+}
 
 StepTimes step_times(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
                      const Optimizer& optimizer) {

@@ -32,6 +32,9 @@ struct StepTimes {
   std::vector<std::string> warnings;
 };
 
+// Whether a profile timed the model itself in this precision: then its operators serve, and no other model's.
+bool has_times_of(const Profile& profile, const std::string& model, Precision precision);
+
 // From operators timed in context. Layers that calibration saw fused into a neighbour cost nothing. Batches
 // between two measured ones are interpolated for each pass (fitted), outside extrapolated and listed. Throws
 // Error (unavailable) where the profile has no times for the model and precision; says what it has.

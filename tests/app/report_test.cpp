@@ -83,6 +83,13 @@ TEST_CASE("compare takes what all verbs that predict take") {
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
   CHECK(json::parse(read_file(folder.path("c.json")))["rows"].size() == 2);
   CHECK_FALSE(json::parse(read_file(folder.path("c.trace.json")))["traceEvents"].empty());
+  // The trace is that of the first scenario, and not of both on the same tracks.
+  REQUIRE(run_foretrain({"simulate", scenario, "--set", "cluster.nodes=2", "--seed", "2", "--trace",
+                         folder.path("s.trace.json"), "--json", folder.path("s.json")})
+              .status == 0);
+  CHECK(read_file(folder.path("c.trace.json")) == read_file(folder.path("s.trace.json")));
+  const std::string result = folder.path("s.json");
+  CHECK(run_foretrain({"compare", result, result, "--trace", folder.path("none.trace.json")}).status == 2);
   CHECK(read_file(folder.path("c.html")).find("</html>") != std::string::npos);
   CHECK(run_foretrain({"compare", scenario, scenario, "--profile", "nosuch"}).status == 2);
 }

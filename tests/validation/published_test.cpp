@@ -18,7 +18,6 @@
 #include "sim/input/scenario.hpp"
 #include "sim/network/families.hpp"
 #include "sim/training/predict.hpp"
-#include "sim/training/remedies.hpp"
 
 using namespace foretrain;
 
@@ -100,7 +99,7 @@ double step_on(Scenario scenario, Topology topology, StrategyKind kind = Strateg
   scenario.batch_global =
       scenario.batch_per_worker * static_cast<std::int64_t>(scenario.cluster.topology.workers.size());
   scenario.strategy.kind = kind;
-  return median_step(scenario);
+  return predict(scenario, {.remedies = false}).step.time;
 }
 
 struct Errors {
