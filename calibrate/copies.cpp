@@ -63,18 +63,30 @@ std::vector<CopyEntry> measure_copies(Session& session, int peer, double seconds
 PassTiming measure_input_copy(Session& session, device::Program& program, const Model& model,
                               std::int64_t batch, double event_gap, double seconds) {
   device::Worker& worker = session.worker;
-  std::vector<float> samples(static_cast<std::size_t>(batch * element_count(model.input)));
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(batch));
+  const auto elements = static_cast<std::size_t>(batch * element_count(model.input));
+  std::vector<float> samples(model.tokens > 0 ? 0 : elements);
+  std::vector<std::int32_t> tokens(model.tokens > 0 ? elements : 0);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(batch * model.targets()));
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<float>(i % 251) / 125.0F - 1;
-  const std::int64_t classes = std::max<std::int64_t>(model.classes, 1);
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    labels[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % classes);
+  const auto count_up = [](std::vector<std::int32_t>& values, std::int64_t below) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % std::max<std::int64_t>(below, 1));
+  };
+  count_up(tokens, model.tokens);
+  count_up(labels, model.classes);
+  const auto give = [&] {
+    if (model.tokens > 0) {
+      program.set_tokens(tokens, labels);
+    } else {
+      program.set_input(samples, labels);
+    }
+  };
 
   const double reading = reading_cost(session.clock);
   EventPool events(worker);
   std::vector<double> device_times, host_times;
   const StopRule rule{.relative_error = 0.01, .least = 9, .most = 60, .seconds = seconds, .least_in_time = 3};
-  program.set_input(samples, labels);
+  give();
   worker.synchronize();
   const double start = session.clock.now();
   while (!rule.done(device_times, session.clock.now() - start)) {
@@ -83,7 +95,7 @@ PassTiming measure_input_copy(Session& session, device::Program& program, const 
     const Event from = events.take(), to = events.take();
     worker.record(from, StreamKind::copy);
     const double before = session.clock.now();
-    program.set_input(samples, labels);
+    give();
     host_times.push_back(std::max(0.0, session.clock.now() - before - reading));
     worker.record(to, StreamKind::copy);
     worker.synchronize();

@@ -25,10 +25,11 @@ void sort_parts(const StepPlan& plan, const InContextTimes& times, const HostTim
     entry.context = model.name;
     entry.precision = options.precision;
     entry.batch = options.batch;
+    entry.sequence = model.sequence;
     run.operators.push_back(std::move(entry));
   }
   const auto step_work = [&](const char* what, const PassTiming& timing) {
-    run.step_work.push_back({what, model.name, options.precision, options.batch, timing});
+    run.step_work.push_back({what, model.name, options.precision, options.batch, model.sequence, timing});
   };
   for (std::size_t slot = 0; slot < plan.size(); ++slot) {
     const PassTiming timing{times.parts[slot], host.parts[slot],
@@ -110,12 +111,13 @@ ModelRun measure_model(Session& session, device::Backend& backend, int device, c
 
   sort_parts(plan, times, host, model, options, run);
   run.step_work.push_back(
-      {"input_copy", model.name, options.precision, options.batch,
+      {"input_copy", model.name, options.precision, options.batch, model.sequence,
        measure_input_copy(session, *program, model, options.batch, options.event_gap, 0.05 * remaining)});
 
   run.step.model = model.name;
   run.step.precision = options.precision;
   run.step.batch = options.batch;
+  run.step.sequence = model.sequence;
   run.step.step = whole.step;
   run.step.p05 = whole.p05;
   run.step.p95 = whole.p95;

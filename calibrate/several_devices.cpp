@@ -92,12 +92,14 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
       entries.back().model = request.model.name;
       entries.back().precision = request.precision;
       entries.back().batch = request.batch;
+      entries.back().sequence = request.model.sequence;
     }
     if (group.rank() != 0) return;
     run.entries = std::move(entries);
     run.overlap.model = request.model.name;
     run.overlap.precision = request.precision;
     run.overlap.batch = request.batch;
+    run.overlap.sequence = request.model.sequence;
     run.overlap.ranks = request.gpus;
     run.overlap.step = summarize(overlapped.seconds);
     run.overlap.alone = alone;

@@ -109,6 +109,11 @@ class Program {
   // Input of the next step: images as fp32 NCHW, batch x channels x height x width, and class indices.
   // from_host copies on the copy stream from pinned memory and makes compute wait for it.
   virtual void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) = 0;
+  // As set_input for a model of tokens: batch x streams x sequence of them, and for each position the class
+  // that is due, -1 where none is. A backend that runs no such model throws Error (unavailable).
+  virtual void set_tokens(std::span<const std::int32_t>, std::span<const std::int32_t>) {
+    throw Error(ErrorKind::unavailable, "this backend takes no tokens");
+  }
   virtual void synthesize_input(std::uint64_t seed) = 0;  // random, on the device; stays until set again
 
   virtual double loss() = 0;  // synchronizes

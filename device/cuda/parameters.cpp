@@ -81,9 +81,8 @@ void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
                   static_cast<float>(initial_deviation(model_, parameter)), seed * 1'000'003 + p, stream);
       continue;
     }
-    const Layer& layer = model_.layers[static_cast<std::size_t>(parameter.layer)];
-    const bool scale = layer.kind == LayerKind::batch_norm && layer.parameters[0] == static_cast<int>(p);
-    const std::vector<float> values(static_cast<std::size_t>(parameter.elements), scale ? 1.0f : 0.0f);
+    const std::vector<float> values(static_cast<std::size_t>(parameter.elements),
+                                    static_cast<float>(initial_constant(model_, p)));
     copy_to_device(to, values.data(), parameter.elements * 4, stream);
   }
   compute_from_masters(stream);

@@ -166,9 +166,9 @@ void CudaProgram::make_operators() {
         operators_.push_back(make_loss(build, op));
         break;
       default:
-        throw Error(ErrorKind::unavailable, "the cuda backend cannot run layer " +
-                                                model_.layers[static_cast<std::size_t>(op.layer)].name +
-                                                " of kind " + name_of(op.kind));
+        throw Error(ErrorKind::unavailable, std::string("the cuda backend has no kernel for ") +
+                                                name_of(op.kind) + " yet (layer " +
+                                                model_.layers[static_cast<std::size_t>(op.layer)].name + ")");
     }
   }
   FORETRAIN_CUDA(cudaDeviceSynchronize());

@@ -30,6 +30,10 @@ class ReferenceProgram : public Program {
       if (layer.kind == LayerKind::measured)
         unavailable("layer '" + layer.name + "' of model '" + model.name +
                     "' is given by its times and cannot be computed");
+    for (const Layer& layer : model.layers)
+      if (layer.kind >= LayerKind::embedding && layer.kind < LayerKind::measured)
+        unavailable(std::string("the reference backend has no ") + name_of(layer.kind) + " yet (layer '" +
+                    layer.name + "')");
     make_parameters();
     make_activations();
     make_items();
@@ -283,8 +287,7 @@ class ReferenceProgram : public Program {
       case LayerKind::softmax_cross_entropy:
         loss_ = softmax_cross_entropy(batch_, model_.classes, x, labels_, logits_gradient_);
         return;
-      case LayerKind::input:
-      case LayerKind::measured:
+      default:
         return;
     }
   }
@@ -332,8 +335,7 @@ class ReferenceProgram : public Program {
         for (Tensor& gradient : gradients_of_outputs_) std::fill(gradient.begin(), gradient.end(), 0.0);
         dx = logits_gradient_;
         return;
-      case LayerKind::input:
-      case LayerKind::measured:
+      default:
         return;
     }
   }

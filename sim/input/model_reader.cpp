@@ -1,5 +1,7 @@
 #include "sim/input/model_reader.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -22,15 +24,14 @@ class Reader {
  public:
   explicit Reader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
 
-  ModelDescription graph(const Value& root, const Fields& fields) {
+  // `sequence`: in place of the model's own length.
+  ModelDescription graph(const Value& root, const Fields& fields, std::optional<std::int64_t> sequence) {
     ModelDescription model;
     model.where = root.where();
-    const Fields input = fields.fields("input");
-    model.input = {input.integer("channels").value_or(1), input.integer("height").value_or(1),
-                   input.integer("width").value_or(1)};
-    model.classes = fields.integer("classes").value_or(1);
+    read_input(model, fields, sequence);
+    model.classes = fields.integer("classes").value_or(std::max<std::int64_t>(1, model.tokens));
     for (const char* key : {"input", "classes"})
-      if (!fields.has(key))
+      if (!fields.has(key) && (model.tokens == 0 || std::string(key) == "input"))
         diagnostics_.error(root.where(),
                            std::string("model has no '") + key + "', which a model with layers needs");
     if (const Value* constants = fields.find("constants")) {
@@ -62,8 +63,39 @@ class Reader {
   }
 
  private:
+  // An image, or tokens.
+  void read_input(ModelDescription& model, const Fields& fields, std::optional<std::int64_t> sequence) {
+    const Fields input = fields.fields("input");
+    const bool has_tokens = input.has("tokens");
+    for (const char* key : {"channels", "height", "width"}) {
+      if (has_tokens && input.has(key))
+        diagnostics_.error(input.where(key), std::string(key) + ": the input is of tokens, which have none");
+      if (!has_tokens && fields.has("input") && !input.has(key))
+        diagnostics_.error(input.where(key), std::string("input has no '") + key +
+                                                 "', which an image needs; or it is of tokens, as in "
+                                                 "'input: { tokens: 32768 }'");
+    }
+    if (!has_tokens) {
+      model.input = {input.integer("channels").value_or(1), input.integer("height").value_or(1),
+                     input.integer("width").value_or(1)};
+      for (const char* key : {"sequence", "streams"}) {
+        const Fields& holder = std::string(key) == "sequence" ? fields : input;
+        if (holder.has(key)) diagnostics_.error(holder.where(key), std::string(key) + ": an image has none");
+      }
+      return;
+    }
+    model.tokens = input.integer("tokens").value_or(1);
+    if (!fields.has("sequence"))
+      diagnostics_.error(input.where("tokens"),
+                         "model has no 'sequence', the length of a sample, which one of tokens needs");
+    model.sequence = sequence.value_or(fields.integer("sequence").value_or(1));
+    const std::int64_t streams = input.integer("streams").value_or(1);
+    model.input = streams > 1 ? Shape{streams, model.sequence} : Shape{model.sequence};
+  }
+
   void check_name(const std::string& name, const SourceLocation& where, const char* what) {
-    static const std::set<std::string, std::less<>> reserved = {"name", "from", "when", "input"};
+    static const std::set<std::string, std::less<>> reserved = {"name",  "from",     "when",
+                                                                "input", "sequence", "tokens"};
     if (!is_identifier(name)) {
       diagnostics_.error(where, std::string(what) + " '" + name + "': a name is letters, digits and '_'");
     } else if (reserved.contains(name) || find_layer_schema(name)) {
@@ -203,17 +235,36 @@ class Reader {
 
   void read_own(const Value& map, const Schema& schema, LayerDescription& made) {
     const Fields fields(&map, schema);
-    for (const char* key : {"out", "kernel", "stride", "padding", "dilation", "groups", "times"})
+    for (const char* key : {"out", "kernel", "stride", "padding", "dilation", "groups", "times", "vocabulary",
+                            "positions", "segments", "stream", "heads", "kv_heads", "head_dim", "hidden"})
       if (schema.find(key) && fields.has(key)) made.arguments.push_back(argument(key, *fields.find(key)));
     if (schema.find("bias")) made.bias = fields.boolean("bias").value_or(true);
     if (schema.find("count_padding")) made.count_padding = fields.boolean("count_padding").value_or(true);
-    if (schema.find("epsilon")) made.epsilon = fields.number("epsilon").value_or(made.epsilon);
+    if (schema.find("epsilon")) made.epsilon = fields.number("epsilon");
+    read_sequence_layer(fields, schema, made);
     if (schema.find("momentum")) made.momentum = fields.number("momentum").value_or(made.momentum);
     if (schema.find("index") && fields.has("index")) {
       made.index = fields.text("index").value_or("");
       check_name(made.index, fields.where("index"), "index");
     }
     if (made.type == "measured") read_measured(fields, made);
+  }
+
+  void read_sequence_layer(const Fields& fields, const Schema& schema, LayerDescription& made) {
+    // The number of a recurrence's layers, not a list of them.
+    if (const KeySpec* layers = schema.find("layers"); layers && !includes(layers->type, Type::list))
+      if (const Value* value = fields.find("layers")) made.arguments.push_back(argument("layers", *value));
+    const std::pair<const char*, bool*> flags[] = {
+        {"approximate", &made.approximate},     {"causal", &made.causal},
+        {"sinusoidal", &made.sinusoidal},       {"scaled", &made.scaled},
+        {"bidirectional", &made.bidirectional}, {"unrolled", &made.unrolled}};
+    for (const auto& [key, flag] : flags)
+      if (schema.find(key)) *flag = fields.boolean(key).value_or(false);
+    if (schema.find("tied")) made.tied = fields.text("tied").value_or("");
+    if (schema.find("gives")) made.gives_state = fields.text("gives").value_or("sequence") == "state";
+    if (schema.find("rotary")) made.rotary_base = fields.number("rotary").value_or(0);
+    for (const char* key : {"probability", "dropout"})
+      if (schema.find(key)) made.probability = fields.number(key).value_or(0);
   }
 
   void read_measured(const Fields& fields, LayerDescription& made) {
@@ -286,11 +337,55 @@ Model read_parameter_list(const std::string& name, const Value& root, const Fiel
   return diagnostics.ok() ? list_of_parameters(name, described) : Model();
 }
 
+// Keys over those of a base file, constants one by one.
+Value overlaid(const Value& over, Value base) {
+  for (const Member& member : over.members) {
+    Member* below = nullptr;
+    for (Member& each : base.members)
+      if (each.key == member.key) below = &each;
+    if (below == nullptr) {
+      base.members.push_back(member);
+    } else if (member.key == "constants" && below->value.is_map() && member.value.is_map()) {
+      below->value = overlaid(member.value, below->value);
+    } else {
+      below->value = member.value;
+    }
+  }
+  std::erase_if(base.members, [](const Member& each) { return each.key == "base"; });
+  base.file = over.file;
+  base.line = over.line;
+  base.column = over.column;
+  return base;
+}
+
+// The model over its base, which has none itself.
+Value with_base(const Value& root, Diagnostics& diagnostics) {
+  const Value* base = root.find("base");
+  if (base == nullptr || !base->is_scalar()) return root;
+  const bool is_name = !base->text.empty() && std::all_of(base->text.begin(), base->text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  });
+  if (!is_name || !root.file) {
+    diagnostics.error(base->where(), "base: the name of a model beside this file, without .yaml");
+    return root;
+  }
+  const auto path = std::filesystem::path(*root.file).parent_path() / (base->text + ".yaml");
+  const auto below = read_document(path, diagnostics);
+  if (!below || !below->is_map()) return root;
+  if (below->find("base")) {
+    diagnostics.error(base->where(), "base: '" + base->text + "' has a base itself");
+    return root;
+  }
+  return overlaid(root, *below);
+}
+
 }  // namespace
 
-std::shared_ptr<const Model> read_model(const Value& root, Diagnostics& diagnostics) {
+std::shared_ptr<const Model> read_model(const Value& given, Diagnostics& diagnostics,
+                                        std::optional<std::int64_t> sequence) {
   Diagnostics own;
   Model model;
+  const Value root = with_base(given, own);
   check_map(root, model_schema(), own);
   if (root.is_map()) {
     const Fields fields(&root, model_schema());
@@ -304,7 +399,7 @@ std::shared_ptr<const Model> read_model(const Value& root, Diagnostics& diagnost
       if (fields.has("parameters")) {
         model = read_parameter_list(name, root, fields, reader, own);
       } else if (fields.has("layers")) {
-        ModelDescription description = reader.graph(root, fields);
+        ModelDescription description = reader.graph(root, fields, sequence);
         description.name = name;
         model = expand(description);
       } else {

@@ -29,6 +29,7 @@ Optimizer read_optimizer(const Value& map, const Optimizer& base, Diagnostics& d
   };
   take("learning_rate", optimizer.learning_rate, true);
   take("weight_decay", optimizer.weight_decay, true);
+  take("clip_norm", optimizer.clip_norm, true);
   take("momentum", optimizer.momentum, is_sgd);
   take("beta1", optimizer.beta1, !is_sgd);
   take("beta2", optimizer.beta2, !is_sgd);

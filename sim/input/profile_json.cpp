@@ -41,6 +41,7 @@ void describe(Archive& a, OperatorEntry& e) {
   a.optional("context", e.context);
   a.required("precision", e.precision);
   a.required("batch", e.batch);
+  a.optional("sequence", e.sequence);
   a.required("passes", e.passes);
   a.optional("workspace_bytes", e.workspace_bytes);
   a.check(e.batch > 0, "has a batch below 1");
@@ -51,6 +52,7 @@ void describe(Archive& a, StepEntry& e) {
   a.required("model", e.model);
   a.required("precision", e.precision);
   a.required("batch", e.batch);
+  a.optional("sequence", e.sequence);
   a.required("step_s", e.step);
   a.optional("p05_s", e.p05);
   a.optional("p95_s", e.p95);
@@ -75,6 +77,7 @@ void describe(Archive& a, StepWorkEntry& e) {
   a.optional("model", e.model);
   a.required("precision", e.precision);
   a.required("batch", e.batch);
+  a.optional("sequence", e.sequence);
   a.required("timing", e.timing);
 }
 
@@ -103,6 +106,7 @@ void describe(Archive& a, InterferenceEntry& e) {
   a.required("model", e.model);
   a.required("precision", e.precision);
   a.required("batch", e.batch);
+  a.optional("sequence", e.sequence);
   a.required("ranks", e.ranks);
   a.required("bytes", e.bytes);
   a.required("compute_slowdown", e.compute_slowdown);
@@ -114,6 +118,7 @@ void describe(Archive& a, OverlapEntry& e) {
   a.required("model", e.model);
   a.required("precision", e.precision);
   a.required("batch", e.batch);
+  a.optional("sequence", e.sequence);
   a.required("ranks", e.ranks);
   a.required("buckets", e.buckets);
   a.required("step_s", e.step);
@@ -149,6 +154,7 @@ void describe(Archive& a, NoiseEntry& e) {
   a.optional("model", e.model);
   a.optional("precision", e.precision, Precision::fp32);
   a.optional("batch", e.batch);
+  a.optional("sequence", e.sequence);
   a.required("sigma", e.sigma);
   a.optional("tail_probability", e.tail_probability);
   a.optional("tail_factor", e.tail_factor, 1.0);

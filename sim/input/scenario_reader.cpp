@@ -99,13 +99,14 @@ class Reader {
   void read_model() {
     const Value* model = fields_.find("model");
     if (model == nullptr) return;
+    const auto sequence = fields_.integer("sequence");
     if (model->is_map()) {
-      scenario_.model = foretrain::read_model(*model, diagnostics_);
+      scenario_.model = foretrain::read_model(*model, diagnostics_, sequence);
     } else if (model->is_scalar() && !model->text.empty()) {
       const auto path = catalog_.resolve(DataKind::model, model->text, model->where(), diagnostics_);
       if (!path) return;
       if (const auto root = read_document(*path, diagnostics_)) {
-        scenario_.model = foretrain::read_model(*root, diagnostics_);
+        scenario_.model = foretrain::read_model(*root, diagnostics_, sequence);
       }
     }
   }
@@ -368,7 +369,7 @@ class Reader {
   }
 
   void read_sequence() {
-    if (!fields_.has("sequence") || !scenario_.model) return;
+    if (!fields_.has("sequence") || !scenario_.model || scenario_.model->sequence > 0) return;
     diagnostics_.error(fields_.where("sequence"),
                        fmt::format("sequence: the model '{}' has none", scenario_.model->name));
   }
@@ -435,6 +436,10 @@ class Reader {
         foretrain::add_inputs(key.name, value, *key.keys, inputs);
       } else if (value != nullptr) {
         add_given(key.name, *value, inputs);
+      } else if (key.name == "sequence") {
+        if (scenario_.model && scenario_.model->sequence > 0) {
+          inputs.push_back({"sequence", std::to_string(scenario_.model->sequence), Origin::assumed, true});
+        }
       } else if (!key.default_value.empty()) {
         inputs.push_back({key.name, key.default_value, Origin::assumed, true});
       }

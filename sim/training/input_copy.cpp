@@ -16,8 +16,9 @@ std::optional<double> host_to_device(const Profile& profile, double bytes) {
 }
 
 double batch_bytes(const Model& model, std::int64_t batch) {
-  constexpr double fp32 = 4, label = 4;
-  return static_cast<double>(batch) * (fp32 * static_cast<double>(element_count(model.input)) + label);
+  constexpr double word = 4;  // of an fp32 value, a token or a label
+  return static_cast<double>(batch) * word *
+         static_cast<double>(element_count(model.input) + model.targets());
 }
 
 void add_input_copy(StepGraph& graph, Time device, Time host, bool beside) {

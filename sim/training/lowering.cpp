@@ -12,7 +12,10 @@ namespace {
 Tensor tensor_of(const Shape& shape) {
   Tensor tensor;
   tensor.channels = shape.empty() ? 1 : shape[0];
-  if (shape.size() == 3) {
+  if (shape.size() == 2) {
+    tensor.channels = shape[1];
+    tensor.height = shape[0];
+  } else if (shape.size() == 3) {
     tensor.height = shape[1];
     tensor.width = shape[2];
   } else {
@@ -172,13 +175,26 @@ class Fuser {
 
 }  // namespace
 
+bool fuses_attention(const Layer& layer, int element_bytes) {
+  constexpr int largest_head = 128, word = 8;  // of the library's kernels
+  return element_bytes == 2 && layer.attention.head_dim <= largest_head &&
+         layer.attention.head_dim % word == 0;
+}
+
+std::int64_t recurrence_reserve_bytes(const Layer& layer, std::int64_t sequence, std::int64_t batch,
+                                      int element_bytes) {
+  const RecurrentStack& stack = layer.recurrence;
+  const std::int64_t kept = gates_of(layer.kind) + states_of(layer.kind);  // of a position, times hidden
+  return kept * stack.hidden * stack.layers * stack.directions() * sequence * batch * element_bytes;
+}
+
 Lowered lower(const Model& model, std::int64_t batch, int element_bytes) {
   if (!model.is_graph()) {
     throw Error(ErrorKind::unavailable,
                 "model " + model.name + " is a list of parameters without layers: there is nothing to run");
   }
   Lowered lowered = Fuser(model).run();
-  place_tensors(lowered, batch, element_bytes);
+  place_tensors(lowered, model, batch, element_bytes);
   return lowered;
 }
 

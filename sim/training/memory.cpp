@@ -87,11 +87,20 @@ ActivationPlan activation_plan(const Model& model, std::int64_t batch, Precision
   const int size = activation_bytes(precision);
   plan.lowered = lowering::lower(model, batch, size);
   plan.arena_bytes = plan.lowered.arena_bytes;
-  plan.input_channels = stored_channels(model, precision);
-  const std::int64_t pixels = model.input.size() == 3 ? model.input[1] * model.input[2] : 1;
-  plan.input_bytes = batch * pixels * plan.input_channels * size;
-  for (const Layer& layer : model.layers)
+  if (model.tokens > 0) {
+    plan.input_bytes = batch * 4 * (element_count(model.input) + model.targets());
+  } else {
+    plan.input_channels = stored_channels(model, precision);
+    const std::int64_t pixels = model.input.size() == 3 ? model.input[1] * model.input[2] : 1;
+    plan.input_bytes = batch * pixels * plan.input_channels * size;
+  }
+  for (const Layer& layer : model.layers) {
     if (layer.kind == LayerKind::batch_norm) plan.statistics_bytes += channel_arrays * 4 * layer.output[0];
+    if (is_recurrence(layer.kind)) {
+      const std::int64_t sequence = model.layers[static_cast<std::size_t>(layer.inputs[0])].output[0];
+      plan.reserve_bytes += lowering::recurrence_reserve_bytes(layer, sequence, batch, size);
+    }
+  }
   return plan;
 }
 

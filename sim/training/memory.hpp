@@ -18,10 +18,11 @@ int activation_bytes(Precision precision);
 struct ActivationPlan {
   lowering::Lowered lowered;        // operators after fusion, and a place for each tensor
   std::int64_t arena_bytes = 0;     // activations and their gradients, tensors that outlive each other share
-  std::int64_t input_bytes = 0;     // a batch of images, channels padded as tensor cores want them
+  std::int64_t input_bytes = 0;     // a batch of images, channels padded as tensor cores want them; or tokens
   std::int64_t input_channels = 0;  // as stored
   std::int64_t statistics_bytes = 0;  // of batch norms: moments and coefficients a channel, fp32
-  std::int64_t bytes() const { return arena_bytes + input_bytes + statistics_bytes; }
+  std::int64_t reserve_bytes = 0;     // of recurrences, see lowering::recurrence_reserve_bytes
+  std::int64_t bytes() const { return arena_bytes + input_bytes + statistics_bytes + reserve_bytes; }
 };
 // Error (unavailable) for a model that is a list of parameters.
 ActivationPlan activation_plan(const Model& model, std::int64_t batch, Precision precision);

@@ -1,5 +1,8 @@
 #include "sim/training/model.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 
 #include "sim/base/error.hpp"
@@ -7,7 +10,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<const char*, 12> kind_names = {"input",
+constexpr std::array<const char*, 24> kind_names = {"input",
                                                     "conv2d",
                                                     "batch_norm",
                                                     "relu",
@@ -18,10 +21,56 @@ constexpr std::array<const char*, 12> kind_names = {"input",
                                                     "add",
                                                     "flatten",
                                                     "softmax_cross_entropy",
+                                                    "embedding",
+                                                    "layer_norm",
+                                                    "rms_norm",
+                                                    "gelu",
+                                                    "silu",
+                                                    "dropout",
+                                                    "attention",
+                                                    "multiply",
+                                                    "concat",
+                                                    "rnn",
+                                                    "lstm",
+                                                    "gru",
                                                     "measured"};
 
 std::string pair_text(int h, int w) {
   return std::to_string(h) + 'x' + std::to_string(w);
+}
+
+// What the kernels of the kinds for sequences depend on besides the shapes.
+std::string sequence_key(const Layer& layer) {
+  std::string key;
+  const auto number = [](double value) { return fmt::format("{:g}", value); };
+  if (layer.kind == LayerKind::embedding) {
+    const EmbeddingTable& table = layer.embedding;
+    key += " vocabulary=" + std::to_string(table.vocabulary);
+    if (table.positions > 0) key += " positions=" + std::to_string(table.positions);
+    if (table.sinusoidal) key += " sinusoidal";
+    if (table.segments > 0) key += " segments=" + std::to_string(table.segments);
+    if (table.scaled) key += " scaled";
+  } else if (layer.kind == LayerKind::attention) {
+    const AttentionHeads& heads = layer.attention;
+    key += " heads=" + std::to_string(heads.heads) + " kv=" + std::to_string(heads.kv_heads) +
+           " dim=" + std::to_string(heads.head_dim);
+    if (heads.causal) key += " causal";
+    if (heads.rotary_base > 0) key += " rotary=" + number(heads.rotary_base);
+    if (heads.dropout > 0) key += " dropout=" + number(heads.dropout);
+  } else if (is_recurrence(layer.kind)) {
+    const RecurrentStack& stack = layer.recurrence;
+    key += " hidden=" + std::to_string(stack.hidden) + " layers=" + std::to_string(stack.layers);
+    if (stack.bidirectional) key += " bidirectional";
+    if (stack.unrolled) key += " unrolled";
+    if (stack.gives_state) key += " state";
+    if (stack.dropout > 0) key += " dropout=" + number(stack.dropout);
+  } else if (layer.kind == LayerKind::dropout) {
+    key += " p=" + number(layer.probability);
+  } else if (layer.kind == LayerKind::gelu && layer.approximate) {
+    key += " approximate";
+  }
+  if (layer.tied >= 0) key += " tied";
+  return key;
 }
 
 }  // namespace
@@ -43,6 +92,18 @@ std::optional<LayerKind> layer_kind_named(std::string_view name) {
   for (std::size_t i = 0; i < kind_names.size(); ++i)
     if (name == kind_names[i]) return static_cast<LayerKind>(i);
   return std::nullopt;
+}
+
+bool is_recurrence(LayerKind kind) {
+  return kind == LayerKind::rnn || kind == LayerKind::lstm || kind == LayerKind::gru;
+}
+
+int gates_of(LayerKind recurrence) {
+  return recurrence == LayerKind::lstm ? 4 : recurrence == LayerKind::gru ? 3 : 1;
+}
+
+int states_of(LayerKind recurrence) {
+  return recurrence == LayerKind::lstm ? 2 : 1;
 }
 
 const char* name_of(OptimizerKind kind) {
@@ -70,6 +131,14 @@ Flops Model::forward_flops() const {
   Flops sum;
   for (const Layer& layer : layers) sum = sum + layer.forward_flops;
   return sum;
+}
+
+std::int64_t Model::targets() const {
+  return std::max<std::int64_t>(1, sequence);
+}
+
+std::int64_t Model::units_per_sample() const {
+  return tokens > 0 ? element_count(input) : 1;
 }
 
 std::string text_of(const Shape& shape) {
@@ -105,6 +174,7 @@ std::string operator_key(const Model& model, const Layer& layer) {
     if (conv) key += " g=" + std::to_string(w.groups);
     if (layer.kind == LayerKind::avg_pool) key += w.count_padding ? " padding=counted" : " padding=left out";
   }
+  key += sequence_key(layer);
   if (layer.bias) key += " bias";
   return key;
 }

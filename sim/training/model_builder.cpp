@@ -263,46 +263,69 @@ int ModelBuilder::global_pool(const std::string& name, int from, const SourceLoc
 }
 
 int ModelBuilder::linear(const std::string& name, int from, std::int64_t out, bool bias,
-                         const SourceLocation& where) {
+                         const SourceLocation& where, int tied) {
   Layer layer;
   layer.name = name;
   layer.kind = LayerKind::linear;
   layer.inputs = {from};
   layer.bias = bias;
-  if (!readable(from, layer, where)) return push(std::move(layer), where);
-  const Shape in = output(from);
-  if (in.size() != 1) {
-    report(where, "linear " + quoted(name) + " needs features, but its input is " + text_of(in) +
-                      "; put flatten before it");
-    return push(std::move(layer), where);
+  if (!readable(from, layer, where) || !rows(layer, from, where)) return push(std::move(layer), where);
+  const std::int64_t in = output(from).back();
+  if (tied >= 0 && out < 1) {  // as many as the rows of the weight that it shares
+    const Layer& owner = model_.layers.at(static_cast<std::size_t>(tied));
+    if (!owner.parameters.empty())
+      out = model_.parameters[static_cast<std::size_t>(owner.parameters[0])].shape[0];
   }
   if (out < 1) {
     report(where, "linear " + quoted(name) + " needs at least one output feature");
     return push(std::move(layer), where);
   }
-  layer.output = {out};
-  register_parameter(layer, "weight", {out, in[0]}, where);
+  if (tied >= 0) {
+    if (tied_weight(layer, tied, {out, in}, where) < 0) return push(std::move(layer), where);
+  } else {
+    register_parameter(layer, "weight", {out, in}, where);
+  }
+  layer.output = output(from);
+  layer.output.back() = out;
   if (bias) register_parameter(layer, "bias", {out}, where);
-  layer.forward_flops = Flops(2.0 * static_cast<double>(out) * static_cast<double>(in[0]));
+  const double count = static_cast<double>(bounded_elements(layer.output));
+  layer.forward_flops = Flops(2.0 * count * static_cast<double>(in));
   return push(std::move(layer), where);
+}
+
+// Inputs of one shape, at least two.
+bool ModelBuilder::joined(Layer& layer, const std::vector<int>& from, const char* verb,
+                          const SourceLocation& where) {
+  const std::string subject = std::string(name_of(layer.kind)) + " " + quoted(layer.name);
+  layer.inputs = from;
+  if (from.size() < 2) report(where, subject + " " + verb + " at least two inputs");
+  bool known = from.size() >= 2;
+  for (const int input : from) known = readable(input, layer, where) && known;
+  if (!known) return false;
+  for (const int input : from) {
+    if (output(input) == output(from.front())) continue;
+    report(where, subject + " " + verb + " branches of different shapes: " + text_of(output(from.front())) +
+                      " and " + text_of(output(input)));
+    return false;
+  }
+  layer.output = output(from.front());
+  return true;
 }
 
 int ModelBuilder::add(const std::string& name, const std::vector<int>& from, const SourceLocation& where) {
   Layer layer;
   layer.name = name;
   layer.kind = LayerKind::add;
-  layer.inputs = from;
-  if (from.size() < 2) report(where, "add " + quoted(name) + " joins at least two inputs");
-  bool known = from.size() >= 2;
-  for (const int input : from) known = readable(input, layer, where) && known;
-  if (!known) return push(std::move(layer), where);
-  for (const int input : from) {
-    if (output(input) == output(from.front())) continue;
-    report(where, "add " + quoted(name) + " joins branches of different shapes: " +
-                      text_of(output(from.front())) + " and " + text_of(output(input)));
-    return push(std::move(layer), where);
-  }
-  layer.output = output(from.front());
+  joined(layer, from, "joins", where);
+  return push(std::move(layer), where);
+}
+
+int ModelBuilder::multiply(const std::string& name, const std::vector<int>& from,
+                           const SourceLocation& where) {
+  Layer layer;
+  layer.name = name;
+  layer.kind = LayerKind::multiply;
+  joined(layer, from, "joins", where);
   return push(std::move(layer), where);
 }
 
@@ -313,11 +336,12 @@ int ModelBuilder::softmax_cross_entropy(const std::string& name, int from, const
   layer.inputs = {from};
   if (!readable(from, layer, where)) return push(std::move(layer), where);
   const Shape in = output(from);
-  if (in.size() != 1) {
+  const bool is_sequence = in.size() == 2 && model_.sequence > 0 && in[0] == model_.sequence;
+  if (in.size() != 1 && !is_sequence) {
     report(where, "softmax_cross_entropy needs one value a class, but its input is " + text_of(in) +
-                      "; put flatten before it");
-  } else if (in[0] != model_.classes) {
-    report(where, "softmax_cross_entropy reads " + std::to_string(in[0]) + " values, but the model has " +
+                      (model_.sequence > 0 ? "" : "; put flatten before it"));
+  } else if (in.back() != model_.classes) {
+    report(where, "softmax_cross_entropy reads " + std::to_string(in.back()) + " values, but the model has " +
                       std::to_string(model_.classes) + " classes");
   } else {
     layer.output = {1};

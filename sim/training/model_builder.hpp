@@ -33,6 +33,9 @@ class ModelBuilder {
 
   ModelBuilder(std::string name, Shape input, std::int64_t classes, SourceLocation where = {});
 
+  // The input is of integers below `vocabulary`; its shape is {sequence}, or {streams, sequence}.
+  void take_tokens(std::int64_t vocabulary, std::int64_t sequence);
+
   int input() const { return 0; }
   // out, in / groups, kernel: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 pixels.
   int conv2d(const std::string& name, int from, std::int64_t out, const Window& window, bool bias,
@@ -44,11 +47,34 @@ class ModelBuilder {
   int avg_pool(const std::string& name, int from, const Window& window, const SourceLocation& where = {});
   int global_pool(const std::string& name, int from,
                   const SourceLocation& where = {});  // mean of each channel
-  int linear(const std::string& name, int from, std::int64_t out, bool bias,
-             const SourceLocation& where = {});
+  // Over the last dimension. `tied`: the embedding or linear layer whose weight it uses, -1: its own.
+  int linear(const std::string& name, int from, std::int64_t out, bool bias, const SourceLocation& where = {},
+             int tied = -1);
   int add(const std::string& name, const std::vector<int>& from, const SourceLocation& where = {});
+  int multiply(const std::string& name, const std::vector<int>& from, const SourceLocation& where = {});
+  int concat(const std::string& name, const std::vector<int>& from,
+             const SourceLocation& where = {});  // along the last dimension
   int flatten(const std::string& name, int from, const SourceLocation& where = {});
   int softmax_cross_entropy(const std::string& name, int from, const SourceLocation& where = {});
+
+  // Layers of sequences (model_builder_sequence.cpp).
+  int embedding(const std::string& name, int from, std::int64_t out, EmbeddingTable table,
+                const SourceLocation& where = {}, int tied = -1);
+  // Over the last dimension, with a weight; layer_norm with a bias where wanted.
+  int layer_norm(const std::string& name, int from, double epsilon = 1e-5, bool bias = true,
+                 const SourceLocation& where = {});
+  int rms_norm(const std::string& name, int from, double epsilon = 1e-6, const SourceLocation& where = {});
+  int gelu(const std::string& name, int from, bool approximate = false, const SourceLocation& where = {});
+  int silu(const std::string& name, int from, const SourceLocation& where = {});
+  int dropout(const std::string& name, int from, double probability, const SourceLocation& where = {});
+  // One input that packs q, k and v; q and one that packs k and v; or the three. A head_dim of 0 is taken
+  // from the input's features.
+  int attention(const std::string& name, const std::vector<int>& from, AttentionHeads heads,
+                const SourceLocation& where = {});
+  // The sequence and, where the first state is another layer's last, that layer.
+  int recurrence(LayerKind kind, const std::string& name, const std::vector<int>& from,
+                 const RecurrentStack& stack, const SourceLocation& where = {});
+
   int measured(const std::string& name, int from, const MeasuredLayer& layer,
                const SourceLocation& where = {});
 
@@ -75,6 +101,12 @@ class ModelBuilder {
   Shape slide(const Layer& layer, std::int64_t channels, const SourceLocation& where);
   int pool(LayerKind kind, const std::string& name, int from, const Window& window,
            const SourceLocation& where);
+  bool joined(Layer& layer, const std::vector<int>& from, const char* verb, const SourceLocation& where);
+  int norm(Layer layer, int from, const SourceLocation& where);
+  bool rows(const Layer& layer, int from, const SourceLocation& where);
+  int tied_weight(Layer& layer, int owner, const Shape& shape, const SourceLocation& where);
+  void attend(Layer& layer, const SourceLocation& where);
+  void recur(Layer& layer, const SourceLocation& where);
   int elementwise(LayerKind kind, const std::string& name, int from, const SourceLocation& where);
   void register_parameter(Layer& layer, const std::string& name, Shape shape, const SourceLocation& where);
 

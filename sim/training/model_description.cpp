@@ -36,6 +36,11 @@ class Expansion {
     Scope root;
     root.block_input = builder_.input();
     root.names["classes"] = description_.classes;
+    if (description_.tokens > 0) {
+      builder_.take_tokens(description_.tokens, description_.sequence);
+      root.names["tokens"] = description_.tokens;
+      root.names["sequence"] = description_.sequence;
+    }
     for (const Argument& constant : description_.constants) {
       root.names[constant.key] = integer(constant, root).value_or(1);
     }
@@ -211,11 +216,21 @@ class Expansion {
 
   int simple(LayerKind kind, const std::string& name, const LayerDescription& layer, const Scope& scope,
              int current) {
-    if (kind == LayerKind::add) {
-      std::vector<int> inputs;
-      if (layer.from.size() == 1) inputs.push_back(current);
-      for (const std::string& from : layer.from) inputs.push_back(find(from, layer, scope).value_or(current));
-      return builder_.add(name, inputs, layer.where);
+    switch (kind) {
+      case LayerKind::add:
+        return builder_.add(name, joined(layer, scope, current), layer.where);
+      case LayerKind::multiply:
+        return builder_.multiply(name, joined(layer, scope, current), layer.where);
+      case LayerKind::concat:
+        return builder_.concat(name, joined(layer, scope, current), layer.where);
+      case LayerKind::attention:
+        return attention(name, layer, scope, current);
+      case LayerKind::rnn:
+      case LayerKind::lstm:
+      case LayerKind::gru:
+        return recurrence(kind, name, layer, scope, current);
+      default:
+        break;
     }
     const int input = source(layer, scope, current);
     switch (kind) {
@@ -225,7 +240,19 @@ class Expansion {
                                layer.where);
       }
       case LayerKind::batch_norm:
-        return builder_.batch_norm(name, input, layer.epsilon, layer.momentum, layer.where);
+        return builder_.batch_norm(name, input, layer.epsilon.value_or(1e-5), layer.momentum, layer.where);
+      case LayerKind::layer_norm:
+        return builder_.layer_norm(name, input, layer.epsilon.value_or(1e-5), layer.bias, layer.where);
+      case LayerKind::rms_norm:
+        return builder_.rms_norm(name, input, layer.epsilon.value_or(1e-6), layer.where);
+      case LayerKind::embedding:
+        return embedding(name, input, layer, scope);
+      case LayerKind::gelu:
+        return builder_.gelu(name, input, layer.approximate, layer.where);
+      case LayerKind::silu:
+        return builder_.silu(name, input, layer.where);
+      case LayerKind::dropout:
+        return builder_.dropout(name, input, layer.probability, layer.where);
       case LayerKind::relu:
         return builder_.relu(name, input, layer.where);
       case LayerKind::max_pool:
@@ -234,9 +261,12 @@ class Expansion {
         return builder_.avg_pool(name, input, window(layer, scope, true), layer.where);
       case LayerKind::global_pool:
         return builder_.global_pool(name, input, layer.where);
-      case LayerKind::linear:
-        return builder_.linear(name, input, required(layer, "out", scope).value_or(1), layer.bias,
-                               layer.where);
+      case LayerKind::linear: {
+        const int tied = owner(layer, scope);
+        const bool from_weight = !layer.tied.empty() && !layer.find("out");
+        const auto out = from_weight ? 0 : required(layer, "out", scope).value_or(1);
+        return builder_.linear(name, input, out, layer.bias, layer.where, tied);
+      }
       case LayerKind::flatten:
         return builder_.flatten(name, input, layer.where);
       case LayerKind::softmax_cross_entropy:
@@ -244,10 +274,89 @@ class Expansion {
       case LayerKind::measured:
         return measured(name, input, layer, scope);
       case LayerKind::add:
+      case LayerKind::multiply:
+      case LayerKind::concat:
+      case LayerKind::attention:
+      case LayerKind::rnn:
+      case LayerKind::lstm:
+      case LayerKind::gru:
       case LayerKind::input:
         break;
     }
     return current;
+  }
+
+  std::vector<int> inputs_of(const LayerDescription& layer, const Scope& scope, int current) {
+    std::vector<int> inputs;
+    for (const std::string& from : layer.from) inputs.push_back(find(from, layer, scope).value_or(current));
+    return inputs;
+  }
+
+  std::vector<int> joined(const LayerDescription& layer, const Scope& scope, int current) {
+    std::vector<int> inputs = inputs_of(layer, scope, current);
+    if (inputs.size() == 1) inputs.insert(inputs.begin(), current);
+    return inputs;
+  }
+
+  std::int64_t number(const LayerDescription& layer, const char* key, const Scope& scope,
+                      std::int64_t standard) {
+    const Argument* argument = layer.find(key);
+    return argument ? integer(*argument, scope).value_or(standard) : standard;
+  }
+
+  int count(const LayerDescription& layer, const char* key, const Scope& scope, int standard) {
+    const Argument* argument = layer.find(key);
+    return argument ? small(integer(*argument, scope), *argument) : standard;
+  }
+
+  // The layer that owns a tied weight, -1 for none.
+  int owner(const LayerDescription& layer, const Scope& scope) {
+    if (layer.tied.empty()) return -1;
+    const auto found = find(layer.tied, layer, scope);
+    return found && *found > 0 ? *found : -1;
+  }
+
+  int embedding(const std::string& name, int input, const LayerDescription& layer, const Scope& scope) {
+    EmbeddingTable table;
+    table.vocabulary = number(layer, "vocabulary", scope, 0);
+    table.positions = number(layer, "positions", scope, 0);
+    table.segments = number(layer, "segments", scope, 0);
+    table.stream = count(layer, "stream", scope, 0);
+    table.sinusoidal = layer.sinusoidal;
+    table.scaled = layer.scaled;
+    const int tied = owner(layer, scope);
+    const bool from_weight = !layer.tied.empty() && !layer.find("out");
+    const auto out = from_weight ? 0 : required(layer, "out", scope).value_or(1);
+    // Tokens come from the model's input alone, wherever the layer stands.
+    return builder_.embedding(name, layer.from.empty() ? builder_.input() : input, out, table, layer.where,
+                              tied);
+  }
+
+  int attention(const std::string& name, const LayerDescription& layer, const Scope& scope, int current) {
+    AttentionHeads heads;
+    if (const auto given = required(layer, "heads", scope)) heads.heads = small(given, *layer.find("heads"));
+    heads.kv_heads = count(layer, "kv_heads", scope, heads.heads);
+    heads.head_dim = count(layer, "head_dim", scope, 0);
+    heads.causal = layer.causal;
+    heads.rotary_base = layer.rotary_base;
+    heads.dropout = layer.probability;
+    std::vector<int> inputs = inputs_of(layer, scope, current);
+    if (inputs.empty()) inputs.push_back(current);
+    return builder_.attention(name, inputs, heads, layer.where);
+  }
+
+  int recurrence(LayerKind kind, const std::string& name, const LayerDescription& layer, const Scope& scope,
+                 int current) {
+    RecurrentStack stack;
+    stack.hidden = required(layer, "hidden", scope).value_or(1);
+    stack.layers = count(layer, "layers", scope, 1);
+    stack.bidirectional = layer.bidirectional;
+    stack.unrolled = layer.unrolled;
+    stack.gives_state = layer.gives_state;
+    stack.dropout = layer.probability;
+    std::vector<int> inputs = inputs_of(layer, scope, current);
+    if (inputs.empty()) inputs.push_back(current);
+    return builder_.recurrence(kind, name, inputs, stack, layer.where);
   }
 
   int measured(const std::string& name, int input, const LayerDescription& layer, const Scope& scope) {
@@ -312,7 +421,8 @@ class Expansion {
   int source(const LayerDescription& layer, const Scope& scope, int current) {
     if (layer.from.empty()) return current;
     if (layer.from.size() > 1)
-      builder_.report(layer.where, layer.type + " reads one layer; only add joins several");
+      builder_.report(layer.where,
+                      layer.type + " reads one layer; only add, multiply and concat join several");
     return find(layer.from.front(), layer, scope).value_or(current);
   }
 

@@ -38,20 +38,29 @@ struct LayerDescription {
   std::string name;
   bool is_unreadable = false;  // something is wrong with it and reported: stands in place, is not checked
   // Names of the layers read, searched from the innermost level outwards; "input" is what enters the block.
-  // None: the layer before. `add` with a single name joins it with the layer before.
+  // None: the layer before. `add`, `multiply` and `concat` with a single name join it with the layer before;
+  // attention and recurrences read several.
   std::vector<std::string> from;
   std::optional<Argument> when;  // 0: the layer is left out
   std::vector<Argument>
       arguments;              // out, kernel, stride, padding, dilation, groups, times; a block's parameters
   std::string index;          // repeat: name of the counter (from 0) in expressions, empty for none
-  bool bias = true;           // conv2d, linear
+  bool bias = true;           // conv2d, linear, layer_norm
   bool count_padding = true;  // avg_pool
-  double epsilon = 1e-5, momentum = 0.1;   // batch_norm
-  Argument output;                         // measured
-  std::vector<NamedShape> parameters;      // measured
-  MeasuredTimes times;                     // measured
-  std::vector<LayerDescription> layers;    // sequence, repeat; residual: its body
-  std::vector<LayerDescription> shortcut;  // residual; none: the input itself
+  std::optional<double> epsilon;            // of a norm
+  double momentum = 0.1;                    // batch_norm
+  std::string tied;                         // linear, embedding: the layer whose weight it uses
+  bool approximate = false;                 // gelu
+  double probability = 0;                   // dropout; of attention and recurrences: within
+  bool causal = false;                      // attention
+  double rotary_base = 0;                   // attention
+  bool sinusoidal = false, scaled = false;  // embedding
+  bool bidirectional = false, unrolled = false, gives_state = false;  // recurrences
+  Argument output;                                                    // measured
+  std::vector<NamedShape> parameters;                                 // measured
+  MeasuredTimes times;                                                // measured
+  std::vector<LayerDescription> layers;                               // sequence, repeat; residual: its body
+  std::vector<LayerDescription> shortcut;                             // residual; none: the input itself
 
   const Argument* find(const std::string& key) const;
 };
@@ -73,6 +82,7 @@ struct ModelDescription {
   SourceLocation where;
   Shape input;
   std::int64_t classes = 0;
+  std::int64_t tokens = 0, sequence = 0;  // of a model that reads tokens
   Optimizer optimizer;
   std::vector<Argument> constants;  // names for expressions, each may use those before it; `classes` is one
   std::vector<BlockDescription> blocks;

@@ -7,6 +7,49 @@
 namespace foretrain::lowering {
 namespace {
 
+bool is_row_norm(LayerKind kind) {
+  return kind == LayerKind::layer_norm || kind == LayerKind::rms_norm;
+}
+
+// Whether a gradient may be written over that of the output.
+bool works_in_place(LayerKind kind) {
+  return kind == LayerKind::relu || kind == LayerKind::gelu || kind == LayerKind::silu ||
+         kind == LayerKind::dropout;
+}
+
+// Each input has a gradient of its own.
+bool has_several_gradients(LayerKind kind) {
+  return kind == LayerKind::attention || kind == LayerKind::multiply || kind == LayerKind::concat ||
+         is_recurrence(kind);
+}
+
+// Inputs that the backward pass reads.
+bool keeps_inputs(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::conv2d:
+    case LayerKind::linear:
+    case LayerKind::batch_norm:
+    case LayerKind::layer_norm:
+    case LayerKind::rms_norm:
+    case LayerKind::gelu:
+    case LayerKind::silu:
+    case LayerKind::attention:
+    case LayerKind::multiply:
+    case LayerKind::rnn:
+    case LayerKind::lstm:
+    case LayerKind::gru:
+    case LayerKind::measured:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool keeps_output(const Operator& op) {
+  const bool activated = op.relu && (op.kind == LayerKind::conv2d || op.kind == LayerKind::linear);
+  return activated || op.kind == LayerKind::relu || op.kind == LayerKind::attention || is_recurrence(op.kind);
+}
+
 // A gradient of a tensor: several tensors may share it, and it lives while any is yet to read it.
 struct Gradient {
   std::int64_t place;
@@ -15,8 +58,9 @@ struct Gradient {
 
 class Placement {
  public:
-  Placement(Lowered& lowered, std::int64_t batch, int element_bytes)
+  Placement(Lowered& lowered, const Model& model, std::int64_t batch, int element_bytes)
       : lowered_(lowered),
+        model_(model),
         batch_(batch),
         element_bytes_(element_bytes),
         places_(lowered.tensors.size(), nowhere),
@@ -62,28 +106,55 @@ class Placement {
       for (const int tensor : reads(op)) {
         of(last_forward_, tensor) = std::max(of(last_forward_, tensor), i);
       }
-      const bool input_needed = op.kind == LayerKind::conv2d || op.kind == LayerKind::linear ||
-                                op.kind == LayerKind::batch_norm || op.kind == LayerKind::measured;
-      if (input_needed) of(first_needed_, op.inputs[0]) = i;
-      const bool output_needed = op.kind == LayerKind::relu ||
-                                 (op.relu && (op.kind == LayerKind::conv2d || op.kind == LayerKind::linear));
-      if (output_needed) of(first_needed_, op.output) = i;
+      if (keeps_inputs(op.kind)) {
+        for (const int input : op.inputs) of(first_needed_, input) = i;
+      }
+      if (keeps_output(op)) of(first_needed_, op.output) = i;
     }
+  }
+
+  // What the forward pass leaves besides its output.
+  std::int64_t memo_bytes(const Operator& op) const {
+    const Layer& layer = model_.layers[static_cast<std::size_t>(op.layer)];
+    const Tensor& output = lowered_.tensors[static_cast<std::size_t>(op.output)];
+    const std::int64_t rows = batch_ * output.pixels();
+    if (op.kind == LayerKind::layer_norm) return rows * 2 * 4;
+    if (op.kind == LayerKind::rms_norm) return rows * 4;
+    if (op.kind == LayerKind::attention) {
+      const Tensor& keys = lowered_.tensors[static_cast<std::size_t>(op.inputs.back())];
+      const std::int64_t heads = layer.attention.heads;
+      return fuses_attention(layer, element_bytes_) ? rows * heads * 4
+                                                    : rows * heads * keys.pixels() * element_bytes_;
+    }
+    const bool is_marked = op.kind == LayerKind::max_pool || (op.residual >= 0 && op.relu);
+    return is_marked ? batch_ * output.elements() : 0;
+  }
+
+  // The loss of a sequence: its gradient takes the place of the logits, where nothing else wants them.
+  bool loss_in_place(int i, int logits) const {
+    return lowered_.tensors[static_cast<std::size_t>(logits)].pixels() > 1 && logits != 0 &&
+           last_forward_[static_cast<std::size_t>(logits)] == i &&
+           first_needed_[static_cast<std::size_t>(logits)] < 0 &&
+           places_[static_cast<std::size_t>(logits)] != nowhere;
   }
 
   void forward(int i) {
     Operator& op = at(i);
     if (op.kind == LayerKind::softmax_cross_entropy) {
       op.x = of(places_, op.inputs[0]);
-      op.dx = arena_.acquire(bytes(op.inputs[0]));  // its gradient is made in the forward pass
+      if (loss_in_place(i, op.inputs[0])) {
+        op.dx = op.x;
+        of(places_, op.inputs[0]) = nowhere;
+      } else {
+        op.dx = arena_.acquire(bytes(op.inputs[0]));  // its gradient is made in the forward pass
+      }
     } else {
       if (!op.forward_fused) of(places_, op.output) = acquire_output(op);
       op.y = of(places_, op.output);
       for (const int input : op.inputs) op.inputs_at.push_back(of(places_, input));
       op.x = op.inputs_at[0];
       if (op.residual >= 0) op.residual_at = of(places_, op.residual);
-      const std::int64_t elements = bytes(op.output) / element_bytes_;
-      if (op.kind == LayerKind::max_pool || (op.residual >= 0 && op.relu)) op.memo = arena_.acquire(elements);
+      if (const std::int64_t kept = memo_bytes(op); kept > 0) op.memo = arena_.acquire(kept);
     }
     for (const int tensor : reads(op)) {
       const bool ends = of(last_forward_, tensor) == i && of(first_needed_, tensor) < 0;
@@ -152,13 +223,24 @@ class Placement {
       pass_on(op, ids);
     } else if (op.kind == LayerKind::batch_norm) {
       batch_norm(op, ids);
+    } else if (is_row_norm(op.kind)) {
+      reduce_to(1, ids, op);
+      op.dy = gradient(ids[0]).place;
+      add_existing(op, ids[0]);
+    } else if (has_several_gradients(op.kind)) {
+      reduce_to(1, ids, op);
+      several_inputs(op, ids[0]);
     } else {
       const bool biased = (op.kind == LayerKind::conv2d || op.kind == LayerKind::linear) && op.relu;
       reduce_to(biased ? 2 : 1, ids, op);
       one_input(op, ids);
     }
-    for (const int tensor : {op.output, op.inputs[0]}) {
-      if (tensor != 0 && of(first_needed_, tensor) == i) arena_.release(of(places_, tensor));
+    std::vector<int> kept = op.inputs;
+    kept.push_back(op.output);
+    for (const int tensor : kept) {
+      if (tensor == 0 || of(first_needed_, tensor) != i || of(places_, tensor) == nowhere) continue;
+      arena_.release(of(places_, tensor));
+      of(places_, tensor) = nowhere;
     }
     if (op.memo != nowhere) arena_.release(op.memo);
   }
@@ -189,6 +271,11 @@ class Placement {
       of(gradients_, op.residual).push_back(g);
       ++gradient(g).readers;
     }
+    add_existing(op, g);
+  }
+
+  // Gradient of the input from that of the output, and what other readers' gradients it is added to.
+  void add_existing(Operator& op, int g) {
     const int input = op.inputs[0];
     if (!wanted(input)) return release(g);
     std::vector<int>& before = of(gradients_, input);
@@ -203,6 +290,19 @@ class Placement {
     before.push_back(dx);
   }
 
+  void several_inputs(Operator& op, int g) {
+    op.dy = gradient(g).place;
+    for (const int input : op.inputs) {
+      op.inputs_dx.push_back(nowhere);
+      if (!wanted(input)) continue;
+      const int dx = make_gradient(input);
+      op.inputs_dx.back() = gradient(dx).place;
+      of(gradients_, input).push_back(dx);
+    }
+    op.dx = op.inputs_dx[0];
+    release(g);
+  }
+
   void one_input(Operator& op, const std::vector<int>& ids) {
     op.dy = gradient(ids[0]).place;
     if (ids.size() == 2) op.dy2 = gradient(ids[1]).place;
@@ -214,7 +314,7 @@ class Placement {
     }
     const int input = op.inputs[0];
     if (wanted(input)) {
-      const int dx = op.kind == LayerKind::relu && exclusive(g) ? g : make_gradient(input);
+      const int dx = works_in_place(op.kind) && exclusive(g) ? g : make_gradient(input);
       op.dx = gradient(dx).place;
       of(gradients_, input).push_back(dx);
       if (dx == g) return;
@@ -223,6 +323,7 @@ class Placement {
   }
 
   Lowered& lowered_;
+  const Model& model_;
   std::int64_t batch_;
   int element_bytes_;
   ArenaPlan arena_;
@@ -234,8 +335,8 @@ class Placement {
 
 }  // namespace
 
-void place_tensors(Lowered& lowered, std::int64_t batch, int element_bytes) {
-  Placement(lowered, batch, element_bytes).run();
+void place_tensors(Lowered& lowered, const Model& model, std::int64_t batch, int element_bytes) {
+  Placement(lowered, model, batch, element_bytes).run();
 }
 
 }  // namespace foretrain::lowering

@@ -5,6 +5,6 @@
 
 namespace foretrain::lowering {
 
-void place_tensors(Lowered& lowered, std::int64_t batch, int element_bytes);
+void place_tensors(Lowered& lowered, const Model& model, std::int64_t batch, int element_bytes);
 
 }  // namespace foretrain::lowering

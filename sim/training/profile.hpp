@@ -45,6 +45,7 @@ struct OperatorEntry {
   std::string context;  // the model it was timed in; empty where timed alone
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
+  std::int64_t sequence = 0;  // of a model that has one, as in the entries below
   PassTiming passes[pass_count];
   double workspace_bytes = 0;
 };
@@ -55,6 +56,7 @@ struct StepEntry {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
+  std::int64_t sequence = 0;
   Sample step;              // host clock and device agree on it over many steps
   double p05 = 0, p95 = 0;  // of single steps
   double peak_bytes = 0;    // device memory at the peak, our allocations and libraries' workspace
@@ -78,6 +80,7 @@ struct StepWorkEntry {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
+  std::int64_t sequence = 0;
   PassTiming timing;
 };
 
@@ -104,6 +107,7 @@ struct InterferenceEntry {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
+  std::int64_t sequence = 0;
   int ranks = 0;
   std::int64_t bytes = 0;      // size of the collectives that ran beside
   Sample compute_slowdown;     // backward pass while collectives run, over backward alone; unitless
@@ -116,6 +120,7 @@ struct OverlapEntry {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
+  std::int64_t sequence = 0;
   int ranks = 0;
   std::vector<std::int64_t> buckets;  // bytes, in order of readiness
   Sample step;                        // of one rank: all have the same pace
@@ -150,6 +155,7 @@ struct NoiseEntry {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
+  std::int64_t sequence = 0;
   double sigma = 0;                              // standard deviation of the logarithm
   double tail_probability = 0, tail_factor = 1;  // rare long ones
 };

@@ -12,7 +12,7 @@ TEST_CASE("list names what ships, a line each, the name first") {
   CHECK(models.status == 0);
   CHECK(models.err.empty());
   CHECK(models.out.find("\nresnet50 ") != std::string::npos);
-  CHECK(models.out.starts_with("resnet18 "));
+  CHECK(models.out.starts_with("bert-large "));
   const Finished all = run_foretrain({"list"});
   CHECK(all.out.find("resnet50") != std::string::npos);
   CHECK(run_foretrain({"list", "modles"}).status == 2);

@@ -35,7 +35,7 @@ inline Profile example_profile() {
   step.launches = 800;
   profile.steps = {step};
   profile.optimizers = {{"sgd-momentum", "resnet50", Precision::bf16, 25557032, {sample, sample, 4}}};
-  profile.step_work = {{"input_copy", "resnet50", Precision::bf16, 64, {sample, sample, 1}}};
+  profile.step_work = {{"input_copy", "resnet50", Precision::bf16, 64, 0, {sample, sample, 1}}};
   CollectiveEntry collective;
   collective.kind = "all_reduce";
   collective.ranks = 2;
@@ -58,7 +58,7 @@ inline Profile example_profile() {
   launch.queue_depth = 1024;
   profile.launches = {launch};
   profile.copies = {{"host_to_device", 38535168, true, sample}};
-  profile.noise = {{"device", "", Precision::fp32, 0, 0.01, 0, 1}};
+  profile.noise = {{"device", "", Precision::fp32, 0, 0, 0.01, 0, 1}};
   return profile;
 }
 

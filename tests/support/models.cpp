@@ -91,6 +91,82 @@ Model resnet50() {
   return resnet("resnet50", {3, 4, 6, 3}, bottleneck, true);
 }
 
+Model tiny_transformer(double dropout) {
+  constexpr int width = 8, heads = 2, words = 11, length = 5;
+  ModelBuilder b("tiny-transformer", {2, length}, words);
+  b.take_tokens(words, length);
+  int named = 0;
+  const auto name = [&named](const char* text) { return std::string(text) + std::to_string(named++); };
+  const auto dropped = [&](int x) { return dropout > 0 ? b.dropout(name("dropout"), x, dropout) : x; };
+  const auto attended = [&](int x, int memory, bool causal) {
+    const int norm = b.layer_norm(name("norm"), x);
+    AttentionHeads core{.heads = heads, .kv_heads = heads, .causal = causal, .dropout = dropout};
+    int y = 0;
+    if (memory < 0) {
+      y = b.attention(name("self"), {b.linear(name("qkv"), norm, 3 * width, false)}, core);
+    } else {
+      const int q = b.linear(name("q"), norm, width, false);
+      y = b.attention(name("cross"), {q, b.linear(name("kv"), memory, 2 * width, false)}, core);
+    }
+    return b.add(name("add"), {x, dropped(b.linear(name("out"), y, width, false))});
+  };
+  const auto fed_forward = [&](int x) {
+    const int inner = b.linear(name("inner"), b.layer_norm(name("norm"), x), 2 * width, true);
+    const int outer = b.linear(name("outer"), b.gelu(name("gelu"), inner, x % 2 == 0), width, true);
+    return b.add(name("add"), {x, dropped(outer)});
+  };
+  const int source = b.embedding("embedding", b.input(), width, {.positions = length + 2, .segments = 2});
+  const int encoded = b.layer_norm("encoder_norm", fed_forward(attended(dropped(source), -1, false)));
+  const int target =
+      b.embedding("target", b.input(), width, {.sinusoidal = true, .scaled = true, .stream = 1}, {}, source);
+  const int decoded = fed_forward(attended(attended(target, -1, true), encoded, false));
+  b.softmax_cross_entropy("loss", b.linear("output", decoded, 0, true, {}, source));
+  return b.finish();
+}
+
+Model tiny_llama() {
+  constexpr int width = 16, words = 13, length = 6;
+  ModelBuilder b("tiny-llama", {length}, words);
+  b.take_tokens(words, length);
+  int x = b.embedding("embedding", b.input(), width, {});
+  for (int layer = 0; layer < 2; ++layer) {
+    const std::string at = std::to_string(layer) + ".";
+    const int norm = b.rms_norm(at + "norm", x);
+    const AttentionHeads heads{.heads = 4, .kv_heads = 2, .causal = true, .rotary_base = 100};
+    int core = 0;
+    if (layer == 0) {
+      core = b.attention(at + "core", {b.linear(at + "qkv", norm, 2 * width, false)}, heads);
+    } else {
+      const int k = b.linear(at + "k", norm, width / 2, false),
+                v = b.linear(at + "v", norm, width / 2, false);
+      core = b.attention(at + "core", {b.linear(at + "q", norm, width, true), k, v}, heads);
+    }
+    x = b.add(at + "add", {x, b.linear(at + "output", core, width, false)});
+    const int mlp = b.rms_norm(at + "mlp_norm", x);
+    const int gate = b.silu(at + "silu", b.linear(at + "gate", mlp, 24, false));
+    const int product = b.multiply(at + "product", {gate, b.linear(at + "up", mlp, 24, false)});
+    x = b.add(at + "mlp_add", {x, b.linear(at + "down", product, width, false)});
+  }
+  b.softmax_cross_entropy("loss", b.linear("output", b.rms_norm("norm", x), words, false));
+  return b.finish();
+}
+
+Model tiny_seq2seq(LayerKind recurrence, bool unrolled) {
+  constexpr int width = 6, hidden = 5, words = 7, length = 4;
+  ModelBuilder b("tiny-seq2seq", {2, length}, words);
+  b.take_tokens(words, length);
+  RecurrentStack stack{.hidden = hidden, .layers = 2, .bidirectional = true, .unrolled = unrolled};
+  const int source = b.embedding("source", b.input(), width, {});
+  const int first = b.recurrence(recurrence, "first", {source}, stack);
+  stack.gives_state = true;
+  const int state = b.recurrence(recurrence, "encoder", {b.concat("beside", {first, source})}, stack);
+  const int target = b.embedding("target", b.input(), width, {.stream = 1});
+  stack = {.hidden = hidden, .layers = 2, .unrolled = unrolled};
+  const int decoded = b.recurrence(recurrence, "decoder", {target, state}, stack);
+  b.softmax_cross_entropy("loss", b.linear("output", decoded, words, true));
+  return b.finish();
+}
+
 Model resnet18() {
   return resnet("resnet18", {2, 2, 2, 2}, basic, false);
 }

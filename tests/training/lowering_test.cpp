@@ -54,8 +54,8 @@ class Memory {
 // gradient is a sum of the contributions of its tensor's readers, counted.
 class Walk {
  public:
-  Walk(const Lowered& lowered, std::int64_t batch, int element)
-      : lowered_(lowered), batch_(batch), element_(element) {}
+  Walk(const Lowered& lowered, const Model& model, std::int64_t batch, int element)
+      : lowered_(lowered), model_(model), batch_(batch), element_(element) {}
 
   void run() {
     for (const Operator& op : lowered_.operators) forward(op);
@@ -88,7 +88,19 @@ class Walk {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) read(op.inputs_at[i], op.inputs[i]);
     if (op.residual >= 0) read(op.residual_at, op.residual);
     memory_.write(op.y, bytes(op.output), value(op.output));
-    if (op.memo != nowhere) memory_.write(op.memo, bytes(op.output) / element_, memo(op));
+    if (op.memo != nowhere) memory_.write(op.memo, memo_bytes(op), memo(op));
+  }
+
+  std::int64_t memo_bytes(const Operator& op) const {
+    const std::int64_t rows = batch_ * lowered_.tensors[static_cast<std::size_t>(op.output)].pixels();
+    if (op.kind == LayerKind::layer_norm) return 8 * rows;
+    if (op.kind == LayerKind::rms_norm) return 4 * rows;
+    if (op.kind == LayerKind::attention) {
+      const Layer& layer = model_.layers[static_cast<std::size_t>(op.layer)];
+      const std::int64_t keys = lowered_.tensors[static_cast<std::size_t>(op.inputs.back())].pixels();
+      return rows * layer.attention.heads * (fuses_attention(layer, element_) ? 4 : keys * element_);
+    }
+    return bytes(op.output) / element_;
   }
 
   // The number of contributions that a place holds of what flows into `tensor`'s producer.
@@ -109,11 +121,24 @@ class Walk {
     contributions(op.dy);
     if (op.dy2 != nowhere) contributions(op.dy2);
     const bool dense = op.kind == LayerKind::conv2d || op.kind == LayerKind::linear;
-    if (dense || op.kind == LayerKind::batch_norm) read(op.x, op.inputs[0]);
-    if (op.kind == LayerKind::relu || (dense && op.relu)) read(op.y, op.output);
+    const bool is_free = op.kind == LayerKind::relu || op.kind == LayerKind::max_pool ||
+                         op.kind == LayerKind::avg_pool || op.kind == LayerKind::global_pool ||
+                         op.kind == LayerKind::dropout || op.kind == LayerKind::concat;
+    for (std::size_t i = 0; i < op.inputs.size() && !is_free; ++i) read(op.inputs_at[i], op.inputs[i]);
+    const bool reads_output =
+        op.kind == LayerKind::relu || op.kind == LayerKind::attention || is_recurrence(op.kind);
+    if (reads_output || (dense && op.relu)) read(op.y, op.output);
     if (op.memo != nowhere) memory_.check(op.memo, memo(op));
     if (op.g != nowhere) write_gradient(op.g, op.output, 1);
     if (op.dy2 != nowhere) CHECK(op.g != nowhere);
+    if (!op.inputs_dx.empty()) {
+      CHECK(op.inputs_dx.size() == op.inputs.size());
+      const std::string flows_in = memory_.at(op.dy);
+      for (std::size_t i = 0; i < op.inputs.size(); ++i)
+        if (wanted(op.inputs[i])) write_gradient(op.inputs_dx[i], op.inputs[i], 1);
+      CHECK(memory_.at(op.dy) == flows_in);  // none of them lies over it
+      return;
+    }
     if (!wanted(op.inputs[0])) {
       CHECK(op.dx == nowhere);
       return;
@@ -124,6 +149,7 @@ class Walk {
   }
 
   const Lowered& lowered_;
+  const Model& model_;
   std::int64_t batch_;
   int element_;
   Memory memory_;
@@ -161,8 +187,22 @@ TEST_CASE("no tensor is overwritten before its last reader, in any shipped model
                              test::vgg16(), test::wide_resnet(16, 4), test::wide_resnet(28, 10)}) {
     CAPTURE(model.name);
     const Lowered lowered = lower(model, 4, 2);
-    Walk(lowered, 4, 2).run();
+    Walk(lowered, model, 4, 2).run();
   }
+}
+
+TEST_CASE("no tensor of a sequence model is overwritten before its last reader") {
+  for (const Model& model : {test::tiny_transformer(), test::tiny_transformer(0.1), test::tiny_llama(),
+                             test::tiny_seq2seq(LayerKind::lstm), test::tiny_seq2seq(LayerKind::gru, true)}) {
+    CAPTURE(model.name);
+    for (const int element : {2, 4}) Walk(lower(model, 3, element), model, 3, element).run();
+  }
+  const Model model = test::tiny_transformer();
+  const Lowered lowered = lower(model, 3, 2);
+  const Operator& loss = operator_of(lowered, model, "loss");
+  CHECK(loss.dx == loss.x);  // over the logits
+  CHECK(operator_of(lowered, model, "embedding").dx == nowhere);
+  CHECK(operator_of(lowered, model, "encoder_norm").memo != nowhere);
 }
 
 TEST_CASE("layers are fused where nothing else reads what lies between") {
@@ -202,7 +242,7 @@ TEST_CASE("a ReLU whose input others read stands alone") {
   CHECK(operator_of(lowered, model, "r").kind == LayerKind::relu);
   CHECK(!operator_of(lowered, model, "a").relu);
   CHECK(operator_of(lowered, model, "a").sums.size() == 2);  // three gradients meet
-  Walk(lowered, 2, 4).run();
+  Walk(lowered, model, 2, 4).run();
 }
 
 TEST_CASE(

@@ -224,7 +224,7 @@ TEST_CASE("a small batch on a slow host is bound by the host") {
 TEST_CASE("noise makes a step wait for the slowest of many workers") {
   Scenario few = scenario_of(nvlink_node(2)), many = scenario_of(nvlink_node(8));
   auto noisy = std::make_shared<Profile>(*few.profile);
-  noisy->noise.push_back({"device", "", Precision::fp32, 0, 0.05, 0, 1});
+  noisy->noise.push_back({"device", "", Precision::fp32, 0, 0, 0.05, 0, 1});
   few.profile = many.profile = noisy;
   const Result two = predict(few), eight = predict(many);
   CHECK(two.step.p05 < two.step.p50);
