@@ -218,6 +218,11 @@ std::string summary_of(const RunRecord& record) {
                             record.noise_looks.size());
 }
 
+void give_up(const std::string& what) {
+  error(what);
+  std::_Exit(static_cast<int>(ErrorKind::failure));
+}
+
 void run_one(const Options& options, const Planned& planned, const Catalog& catalog, RunSession& session,
              device::Backend& backend) {
   const bool writes = session.is_first(*planned.scenario);
@@ -262,10 +267,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
     shown = steps;
     progress(fmt::format("{}: step {}", record.scenario_name, steps));
   };
-  callbacks.give_up = [](const std::string& what) {
-    error(what);
-    std::_Exit(static_cast<int>(ErrorKind::failure));
-  };
+  callbacks.give_up = give_up;
   try {
     session.run(*planned.scenario, how, callbacks, record);
   } catch (...) {
@@ -306,6 +308,15 @@ int run(const Options& options) {
     if (local.spans_processes) check_network_interface(environment, local.first_rank);
   }
   if (!is_record_name(options.out)) std::filesystem::create_directories(options.out);
+  if (scenarios.size() > 1) {
+    RunCallbacks callbacks;
+    callbacks.stop = &interrupt_requested();
+    callbacks.give_up = give_up;
+    for (const ReadScenario& read : scenarios) {
+      const std::optional<JobPlan> job = job_plan(read.scenario);
+      session.join_ahead(read.scenario, job ? &*job : nullptr, callbacks);
+    }
+  }
   for (const Planned& planned : runs) {
     if (interrupt_requested()) break;
     run_one(options, planned, catalog, session, backend);

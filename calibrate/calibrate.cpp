@@ -232,8 +232,8 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
 
 // At the middle batch interference by size; there and at the smallest and largest batch whole data-parallel
 // steps, which tell what it is worth.
-void measure_interferences(Run& run, DeviceContext& context, const Request& request,
-                           const std::vector<Backwards>& backwards, int gpus) {
+void measure_interferences(Run& run, DeviceContext& context, JoinedDevices& devices, const Request& request,
+                           const std::vector<Backwards>& backwards) {
   for (const Precision precision : request.precisions) {
     std::vector<Backwards> known;
     for (const Backwards& entry : backwards)
@@ -251,7 +251,6 @@ void measure_interferences(Run& run, DeviceContext& context, const Request& requ
                               .batch = at.batch,
                               .precision = precision,
                               .seed = request.seed,
-                              .gpus = gpus,
                               .backward = at.seconds,
                               .seconds = seconds_of_interference / 4};
       if (place == middle) {
@@ -259,7 +258,7 @@ void measure_interferences(Run& run, DeviceContext& context, const Request& requ
       } else {
         ask.sizes.clear();
       }
-      const InterferenceRun measured = measure_interference_on(context, ask);
+      const InterferenceRun measured = measure_interference_on(context, devices, ask);
       append(run.profile().interference, measured.entries);
       run.profile().overlaps.push_back(measured.overlap);
       run.save(false);
@@ -295,12 +294,15 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
           : 0;
   DeviceContext context{backend, clock, hooks.stop};
   if (collectives) backend.log_choices();
+  std::optional<JoinedDevices> joined;
+  if (gpus > 1 && request.model) joined.emplace(context, gpus);
   try {
     std::vector<Backwards> backwards;
     if (request.model)
       backwards = measure_models(run, backend, clock, request, hooks,
                                  budget - for_collectives - for_interference, gpus);
-    if (gpus > 1 && request.model) measure_interferences(run, context, request, backwards, gpus);
+    if (joined) measure_interferences(run, context, *joined, request, backwards);
+    joined.reset();
     if (collectives) {
       CollectiveOptions options;
       options.most_bytes = request.largest_collective;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "calibrate/copies.hpp"
 #include "calibrate/in_context.hpp"
@@ -13,6 +14,7 @@
 namespace foretrain::calibrate {
 namespace {
 
+// Where the model's own rate drives the loss to infinity on the one batch that is trained.
 constexpr double harmless_learning_rate = 1e-4;
 
 // Fills the entries that the parts of a step belong to.
@@ -55,6 +57,9 @@ void sort_parts(const StepPlan& plan, const InContextTimes& times, const HostTim
   }
 }
 
+ModelRun measure_at(Session& session, device::Backend& backend, int device, const Model& model,
+                    const ModelRunOptions& options, const device::BuildOptions& build, bool& diverged);
+
 }  // namespace
 
 device::BuildOptions build_options(const Model& model, std::int64_t batch, Precision precision,
@@ -64,18 +69,35 @@ device::BuildOptions build_options(const Model& model, std::int64_t batch, Preci
   options.precision = precision;
   options.gradients = device::ElementType::fp32;
   options.optimizer = model.optimizer;
-  options.optimizer.learning_rate = harmless_learning_rate;
   options.seed = seed;
   return options;
 }
 
 ModelRun measure_model(Session& session, device::Backend& backend, int device, const Model& model,
                        const ModelRunOptions& options) {
+  device::BuildOptions build = build_options(model, options.batch, options.precision, options.seed);
+  bool diverged = false;
+  ModelRun run = measure_at(session, backend, device, model, options, build, diverged);
+  if (!diverged) return run;
+  // Kernels draw less power on numbers that are not finite, and are faster.
+  build.optimizer.learning_rate = harmless_learning_rate;
+  run = measure_at(session, backend, device, model, options, build, diverged);
+  run.warnings.push_back(
+      fmt::format("{} {} batch {}: the loss is not finite at the model's learning rate of "
+                  "{:g}; measured at {:g}",
+                  model.name, foretrain::name_of(options.precision), options.batch,
+                  model.optimizer.learning_rate, harmless_learning_rate));
+  return run;
+}
+
+namespace {
+
+ModelRun measure_at(Session& session, device::Backend& backend, int device, const Model& model,
+                    const ModelRunOptions& options, const device::BuildOptions& build, bool& diverged) {
   Clock& clock = session.clock;
   device::Worker& worker = session.worker;
   const double start = clock.now();
-  const auto program =
-      worker.build(model, build_options(model, options.batch, options.precision, options.seed));
+  const auto program = worker.build(model, build);
   worker.reset_peak();  // of the step, not of the search for plans
   program->synthesize_input(options.seed);
   StepPlan plan(*program);
@@ -105,6 +127,7 @@ ModelRun measure_model(Session& session, device::Backend& backend, int device, c
   in_context.expected_host = host.step.median;
   const InContextTimes times = measure_in_context(session, plan, in_context);
   const WholeStep whole = measure_whole_step(session, plan, 0.35 * remaining);
+  diverged = !std::isfinite(program->loss());
   const device::Clocks clocks = backend.clocks(device);
   run.throttled = clocks.throttled;
   run.throttle_reason = clocks.throttle_reason;
@@ -150,4 +173,5 @@ ModelRun measure_model(Session& session, device::Backend& backend, int device, c
   return run;
 }
 
+}  // namespace
 }  // namespace foretrain::calibrate

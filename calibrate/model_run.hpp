@@ -33,12 +33,13 @@ struct ModelRun {
   std::vector<std::string> warnings;
 };
 
-// Builds the model, soaks, measures. Throws Error where the backend does (out of memory among others).
+// Builds the model, soaks, measures. Where the loss runs to infinity the learning rate is lowered and all is
+// measured again, with a warning. Throws Error where the backend does (out of memory among others).
 ModelRun measure_model(Session& session, device::Backend& backend, int device, const Model& model,
                        const ModelRunOptions& options);
 
-// Options to build a model as calibration does: the model's optimizer with a learning rate so small that
-// random input cannot make weights overflow, for numbers that are not finite would change the device's power.
+// Options to build a model as calibration does: with the model's own optimizer, as `run` has it, for a device
+// at its power cap is slower on numbers that have not been trained (docs/validation.md, vgg16).
 device::BuildOptions build_options(const Model& model, std::int64_t batch, Precision precision,
                                    std::uint64_t seed);
 

@@ -11,6 +11,25 @@
 
 namespace foretrain::calibrate {
 
+JoinedDevices::JoinedDevices(DeviceContext& context, int gpus)
+    : clock_(context.clock), members_(static_cast<std::size_t>(gpus)) {
+  const device::CommunicatorId id = context.backend.make_communicator_id();
+  run_ranks(gpus, clock_, [&](RankGroup& group) {
+    Member& mine = members_[static_cast<std::size_t>(group.rank())];
+    mine.worker = context.backend.make_worker(group.rank());
+    mine.communicator = mine.worker->join(id, group.rank(), group.ranks());
+  });
+}
+
+// All at once: a rank that leaves a communicator waits for the others.
+JoinedDevices::~JoinedDevices() {
+  run_ranks(static_cast<int>(members_.size()), clock_, [&](RankGroup& group) {
+    Member& mine = members_[static_cast<std::size_t>(group.rank())];
+    mine.communicator.reset();
+    mine.worker.reset();
+  });
+}
+
 void measure_local_collectives(DeviceContext& context, int gpus, const std::string& network,
                                const CollectiveOptions& options, const SuiteHooks& hooks) {
   const std::vector<RankSubset> subsets = local_subsets(gpus, network);
@@ -48,20 +67,20 @@ TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& 
   return steps_of;
 }
 
-InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request) {
+InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& devices,
+                                        const InterferenceRequest& request) {
   InterferenceRun run;
-  const device::CommunicatorId id = context.backend.make_communicator_id();
-  run_ranks(request.gpus, context.clock, [&](RankGroup& group) {
-    const auto worker = context.backend.make_worker(group.rank());
-    Session session{*worker, context.clock, context.stop, &group};
-    const auto communicator = worker->join(id, group.rank(), request.gpus);
-    const auto program = worker->build(
+  run_ranks(devices.count(), context.clock, [&](RankGroup& group) {
+    device::Worker& worker = devices.worker(group.rank());
+    device::Communicator& communicator = devices.communicator(group.rank());
+    Session session{worker, context.clock, context.stop, &group};
+    const auto program = worker.build(
         request.model, build_options(request.model, request.batch, request.precision, request.seed));
     program->synthesize_input(request.seed + static_cast<std::uint64_t>(group.rank()));
     StepPlan plan(*program);
     device::Buffer buffer;
     if (!request.sizes.empty())
-      buffer = worker->allocate(*std::max_element(request.sizes.begin(), request.sizes.end()));
+      buffer = worker.allocate(*std::max_element(request.sizes.begin(), request.sizes.end()));
 
     // Data-parallel steps first: they also warm the devices up.
     const double start = context.clock.now();
@@ -69,38 +88,39 @@ InterferenceRun measure_interference_on(DeviceContext& context, const Interferen
     const double share = request.sizes.empty() ? 0.4 : 0.2;
     const int steps = static_cast<int>(std::clamp(share * request.seconds / step, 12.0, 100.0));
     const TrainedSteps overlapped =
-        trained_steps(session, group, *program, communicator.get(), request.model, StrategyKind::ddp, steps);
+        trained_steps(session, group, *program, &communicator, request.model, StrategyKind::ddp, steps);
     const TrainedSteps apart =
         trained_steps(session, group, *program, nullptr, request.model, StrategyKind::independent, steps);
     Sample alone = summarize(apart.seconds);
     for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
       alone.*bound = group.greatest(alone.*bound);
 
-    EventPool events(*worker);
+    EventPool events(worker);
     std::vector<InterferenceEntry> entries;
     const CollectiveCurve curve;
     for (const std::int64_t bytes : request.sizes) {
       InterferenceOptions options;
       options.bytes = bytes;
       options.backward = request.backward;
-      time_chain(session, group, communicator.get(), events, buffer, curve, bytes, 1, true);
-      options.collective = time_chain(session, group, communicator.get(), events, buffer, curve, bytes, 10);
+      time_chain(session, group, &communicator, events, buffer, curve, bytes, 1, true);
+      options.collective = time_chain(session, group, &communicator, events, buffer, curve, bytes, 10);
       const double left = group.least(request.seconds - (context.clock.now() - start));
       const double repetition = 6 * step + 200 * options.collective;
       options.repetitions = static_cast<int>(std::clamp(0.4 * left / repetition, 5.0, 15.0));
-      entries.push_back(measure_interference(session, group, *communicator, buffer, plan, options));
+      entries.push_back(measure_interference(session, group, communicator, buffer, plan, options));
       entries.back().model = request.model.name;
       entries.back().precision = request.precision;
       entries.back().batch = request.batch;
       entries.back().sequence = request.model.sequence;
     }
+    if (buffer.bytes > 0) worker.release(buffer);
     if (group.rank() != 0) return;
     run.entries = std::move(entries);
     run.overlap.model = request.model.name;
     run.overlap.precision = request.precision;
     run.overlap.batch = request.batch;
     run.overlap.sequence = request.model.sequence;
-    run.overlap.ranks = request.gpus;
+    run.overlap.ranks = devices.count();
     run.overlap.step = summarize(overlapped.seconds);
     run.overlap.alone = alone;
     std::vector<double> ascending = overlapped.seconds;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,32 @@ struct DeviceContext {
   const std::atomic<bool>* stop = nullptr;
 };
 
+// Devices 0 to gpus - 1 with a communicator among them, a worker each. Made before anything runs on any of
+// them, and used for all steps with gradients exchanged: where a communicator is made on a device that has
+// worked already, each kernel begins about 0.8 us later ever after, which a training that starts with all its
+// workers does not know (docs/cuda-backend.md).
+class JoinedDevices {
+ public:
+  JoinedDevices(DeviceContext& context, int gpus);
+  ~JoinedDevices();
+  JoinedDevices(const JoinedDevices&) = delete;
+  JoinedDevices& operator=(const JoinedDevices&) = delete;
+
+  int count() const { return static_cast<int>(members_.size()); }
+  device::Worker& worker(int rank) { return *members_[static_cast<std::size_t>(rank)].worker; }
+  device::Communicator& communicator(int rank) {
+    return *members_[static_cast<std::size_t>(rank)].communicator;
+  }
+
+ private:
+  struct Member {
+    std::unique_ptr<device::Worker> worker;
+    std::unique_ptr<device::Communicator> communicator;
+  };
+  Clock& clock_;
+  std::vector<Member> members_;
+};
+
 // A thread a device.
 void measure_local_collectives(DeviceContext& context, int gpus, const std::string& network,
                                const CollectiveOptions& options, const SuiteHooks& hooks);
@@ -28,7 +55,6 @@ struct InterferenceRequest {
   std::int64_t batch = 1;
   Precision precision = Precision::fp32;
   std::uint64_t seed = 1;
-  int gpus = 2;
   double backward = 0;  // seconds on the device, as measured in context
   std::vector<std::int64_t> sizes = {std::int64_t{64} << 20};  // empty: whole steps alone
   double seconds = 4;
@@ -50,6 +76,7 @@ TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& 
                            device::Communicator* communicator, const Model& model, StrategyKind kind,
                            int steps);
 
-InterferenceRun measure_interference_on(DeviceContext& context, const InterferenceRequest& request);
+InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& devices,
+                                        const InterferenceRequest& request);
 
 }  // namespace foretrain::calibrate

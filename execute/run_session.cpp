@@ -173,12 +173,42 @@ void RunSession::open_workers(const LocalWorkers& local) {
   }
 }
 
-device::Communicator* RunSession::communicator_of(Local& own, const LocalWorkers& local, int index,
-                                                  const device::CommunicatorId& id) {
-  if (local.world == 1) return nullptr;
-  auto& communicator = own.communicators[local.world];
-  if (!communicator) communicator = own.worker->join(id, local.first_rank + index, local.world);
-  return communicator.get();
+void RunSession::join(const LocalWorkers& local, const RunCallbacks& callbacks) {
+  open_workers(local);
+  if (local.world == 1 || locals_.at(local.devices[0]).communicators.contains(local.world)) return;
+  static const std::atomic<bool> never{false};
+  const std::atomic<bool>& stop = callbacks.stop != nullptr ? *callbacks.stop : never;
+  device::CommunicatorId id;
+  try {
+    id = meet(rendezvous_, backend_, local.first_rank == 0, meetings_, meeting_limit, stop);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("rank {}: {}", local.first_rank, error.what()));
+  }
+  const int count = static_cast<int>(local.devices.size());
+  std::vector<Local*> own;
+  for (const int device : local.devices) own.push_back(&locals_.at(device));
+  RunControl control(count);
+  WatchdogOptions watchdog;
+  watchdog.stop = callbacks.stop;
+  watchdog.give_up = callbacks.give_up;
+  const auto work = [&](int index) {
+    control.set_stage(index, "joining the communicator", false);
+    Local& mine = *own[static_cast<std::size_t>(index)];
+    mine.communicators[local.world] = mine.worker->join(id, local.first_rank + index, local.world);
+  };
+  try {
+    run_watched(control, count, local.first_rank, local.world, work, watchdog);
+  } catch (...) {
+    broken_ = true;
+    throw;
+  }
+  clean(rendezvous_, local.first_rank == 0, meetings_++);
+}
+
+void RunSession::join_ahead(const Scenario& scenario, const JobPlan* job, const RunCallbacks& callbacks) {
+  const LocalWorkers local = local_workers(scenario);
+  if (job == nullptr || local.spans_processes) return join(local, callbacks);
+  for (const TrainingPhase& phase : job->phases) join(local_workers(with_phase(scenario, phase)), callbacks);
 }
 
 void RunSession::run(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
@@ -251,6 +281,7 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
       record.resumed_after = state.updates;
     }
   }
+  join_ahead(scenario, &plan, callbacks);
   std::int64_t begin = 0;
   bool is_first = true;
   for (const TrainingPhase& phase : plan.phases) {
@@ -286,30 +317,19 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
 bool RunSession::train(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
                        RunRecord& record) {
   const LocalWorkers local = local_workers(scenario);
-  open_workers(local);
+  join(local, callbacks);
   const int count = static_cast<int>(local.devices.size());
   RunControl control(count);
   std::vector<RankRecord> own(static_cast<std::size_t>(count));
   std::vector<RankRecord> all;
-  device::CommunicatorId id;
-  static const std::atomic<bool> never{false};
-  const std::atomic<bool>& stop = callbacks.stop != nullptr ? *callbacks.stop : never;
-  const bool joins = local.world > 1 && !locals_.at(local.devices[0]).communicators.contains(local.world);
-  if (joins) {
-    try {
-      id = meet(rendezvous_, backend_, local.first_rank == 0, meetings_, meeting_limit, stop);
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("rank {}: {}", local.first_rank, error.what()));
-    }
-  }
   const auto work = [&](int index) {
     Local& mine = locals_.at(local.devices[static_cast<std::size_t>(index)]);
     RankRecord& rank_record = own[static_cast<std::size_t>(index)];
     rank_record.rank = local.first_rank + index;
     rank_record.host = node_name(process_environment);
     rank_record.gpu = record.machine.gpu;
-    control.set_stage(index, "joining the communicator", false);
-    device::Communicator* communicator = communicator_of(mine, local, index, id);
+    device::Communicator* communicator =
+        local.world == 1 ? nullptr : mine.communicators.at(local.world).get();
     control.set_communicator(index, communicator);
     const RankPlace place{index, local.first_rank + index, local.world, local.node};
     auto gathered = run_rank(scenario, options.rank, place, *mine.worker, communicator, control, rank_record);
@@ -337,7 +357,6 @@ bool RunSession::train(const Scenario& scenario, const RunOptions& options, cons
     keep(std::move(own));
     throw;
   }
-  if (joins) clean(rendezvous_, local.first_rank == 0, meetings_++);
   const bool whole = !all.empty();
   if (!whole) trim_to_common_steps(own);
   keep(whole ? std::move(all) : std::move(own));

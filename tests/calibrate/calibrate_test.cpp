@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
+#include <mutex>
 #include <set>
 
 #include "sim/base/error.hpp"
@@ -138,6 +140,47 @@ TEST_CASE("throttling is told with its reason") {
   CHECK(done.profile.runs[0].machine.throttle_reason == "power cap");
   CHECK_FALSE(done.profile.runs[0].warnings.empty());
   CHECK(done.profile.interference.empty());
+}
+
+TEST_CASE("communicators are made before any device works, and steps with gradients exchanged use them") {
+  test::FakeClock clock;
+  test::FakeScript script = two_devices();
+  std::mutex mutex;
+  std::vector<std::string> calls;
+  script.before = [&](const std::string& call, int) {
+    const std::scoped_lock lock(mutex);
+    if (call == "join" || call == "build") calls.push_back(call);
+  };
+  test::FakeBackend backend(script, clock);
+  const Calibration done = calibrate::calibrate(backend, clock, request_for(test::tiny_cnn()), {});
+  CHECK(done.profile.overlaps.size() == 2);
+  REQUIRE(calls.size() > 4);
+  CHECK(calls[0] == "join");
+  CHECK(calls[1] == "join");
+  CHECK(std::count(calls.begin(), calls.end(), "join") == 2);
+}
+
+TEST_CASE("where the model's learning rate makes the loss infinite calibration lowers it and says so") {
+  test::FakeClock clock;
+  test::FakeScript script = two_devices();
+  script.devices = 1;
+  std::vector<double> rates;
+  script.loss = [&](double rate) {
+    rates.push_back(rate);
+    return rate > 0.01 ? std::numeric_limits<double>::infinity() : 2.0;
+  };
+  test::FakeBackend backend(script, clock);
+  Request request = request_for(test::tiny_cnn());
+  request.batches = {32};
+  const double own = request.model->optimizer.learning_rate;
+  REQUIRE(own > 0.01);
+  const Calibration done = calibrate::calibrate(backend, clock, request, {});
+  REQUIRE(rates.size() == 2);
+  CHECK(rates[0] == own);
+  CHECK(rates[1] < 0.01);
+  REQUIRE(done.profile.steps.size() == 1);
+  REQUIRE(done.profile.runs[0].warnings.size() == 1);
+  CHECK(done.profile.runs[0].warnings[0].find("the loss is not finite") != std::string::npos);
 }
 
 TEST_CASE("a batch that does not fit is left out with a warning, and an error where none fits") {

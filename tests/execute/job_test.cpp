@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "device/reference/backend.hpp"
 #include "execute/measured_job.hpp"
 #include "execute/run_session.hpp"
 #include "sim/input/job.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/scenarios.hpp"
 
@@ -68,6 +70,33 @@ TEST_CASE("a schedule's phases run one after another while workers join") {
       CHECK(event.batch == 8);
     }
   }
+}
+
+TEST_CASE("communicators of all phases are made before the first phase works") {
+  test::FakeClock clock;
+  test::FakeScript script;
+  script.devices = 3;
+  script.item = test::plain_timing;
+  script.collective = [](CollectiveKind, std::int64_t, int, const std::string&, const std::string&) {
+    return test::FakeChoice{"", 20e-6};
+  };
+  std::mutex mutex;
+  std::vector<std::string> calls;
+  script.before = [&](const std::string& call, int) {
+    const std::scoped_lock lock(mutex);
+    if (call == "join" || call == "build") calls.push_back(call);
+  };
+  test::FakeBackend backend(script, clock);
+  JobRunner job;
+  job.options.rank.data.reset();
+  job.options.monitor = 0;
+  RunSession session(backend, LaunchEnvironment{}, [](const char*) -> const char* { return nullptr; });
+  RunRecord record;
+  // The fake has no weights that the first phase could hand on.
+  CHECK_THROWS_WITH_AS(session.run(job.scenario, job.options, {}, record), doctest::Contains("no weights"),
+                       Error);
+  REQUIRE(calls.size() == 5 + 1);  // two and three ranks join, one builds
+  for (std::size_t i = 0; i < calls.size(); ++i) CHECK(calls[i] == (i < 5 ? "join" : "build"));
 }
 
 TEST_CASE("a killed run resumes from its last whole checkpoint and gives the same weights") {

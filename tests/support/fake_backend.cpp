@@ -182,7 +182,9 @@ class FakeProgram : public device::Program {
     streams_.launch(StreamKind::copy, seconds, 10e-6);
   }
   void synthesize_input(std::uint64_t) override {}
-  double loss() override { return 1; }
+  double loss() override {
+    return backend_.script.loss ? backend_.script.loss(options_.optimizer.learning_rate) : 1;
+  }
   std::vector<float> read_parameter(int) override { return {}; }
   std::vector<float> read_gradient(int) override { return {}; }
   void write_parameter(int, std::span<const float>) override {}
@@ -224,6 +226,7 @@ class FakeWorker : public device::Worker {
   }
 
   std::unique_ptr<device::Communicator> join(const device::CommunicatorId& id, int rank, int ranks) override {
+    if (backend_.script.before) backend_.script.before("join", device_);
     std::uint64_t number = 0;
     std::memcpy(&number, id.bytes.data(), sizeof number);
     const std::scoped_lock lock(backend_.shared_->mutex);

@@ -50,6 +50,7 @@ struct FakeScript {
   // Speed of the device over busy time: from cold_speed to 1 with time constant warm_seconds.
   double cold_speed = 1, warm_seconds = 0.1;
   bool throttled = false;
+  std::function<double(double learning_rate)> loss;  // 1 where it is not set
   double copy_rate = 20e9, copy_latency = 5e-6;
   std::function<FakeChoice(device::CollectiveKind, std::int64_t bytes, int ranks,
                            const std::string& algorithm, const std::string& protocol)>
