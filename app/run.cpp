@@ -376,7 +376,9 @@ Action prepare_run(CLI::App& command) {
           "--data")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
-  command.add_option("--data", options->data, "synthetic (default), learnable, cifar10:FOLDER")
+  command
+      .add_option("--data", options->data,
+                  "synthetic (default), learnable, cifar10:FOLDER, text:PATH, words:PATH")
       ->type_name("KIND");
   command
       .add_option("--checkpoint", options->checkpoint,

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "execute/text_data.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -145,6 +146,7 @@ class Cifar10 : public DataSource {
 }  // namespace
 
 std::unique_ptr<DataSource> make_learnable_data(const Model& model, std::uint64_t seed) {
+  if (model.tokens > 0) return make_learnable_tokens(model, seed);
   return std::make_unique<LearnableData>(model, seed);
 }
 
@@ -155,12 +157,16 @@ std::unique_ptr<DataSource> open_cifar10(const std::filesystem::path& folder, co
 
 std::unique_ptr<DataSource> make_data_source(const std::string& text, const Model& model,
                                              std::uint64_t seed) {
-  constexpr std::string_view cifar = "cifar10:";
+  constexpr std::string_view cifar = "cifar10:", bytes = "text:", words = "words:";
   if (text.empty() || text == "synthetic") return nullptr;
   if (text == "learnable") return make_learnable_data(model, seed);
   if (text.starts_with(cifar)) return open_cifar10(text.substr(cifar.size()), model, seed);
-  throw Error(ErrorKind::input,
-              fmt::format("there is no data '{}': synthetic, learnable or cifar10:FOLDER", text));
+  if (text.starts_with(bytes)) return open_text(text.substr(bytes.size()), TextUnit::bytes, model, seed);
+  if (text.starts_with(words)) return open_text(text.substr(words.size()), TextUnit::words, model, seed);
+  throw Error(
+      ErrorKind::input,
+      fmt::format("there is no data '{}': synthetic, learnable, cifar10:FOLDER, text:PATH or words:PATH",
+                  text));
 }
 
 }  // namespace foretrain

@@ -13,8 +13,9 @@
 namespace foretrain {
 
 struct Batch {
-  std::vector<float> samples;        // batch x channels x height x width
-  std::vector<std::int32_t> labels;  // class indices
+  std::vector<float> samples;        // batch x channels x height x width; none of a model of tokens
+  std::vector<std::int32_t> tokens;  // batch x streams x sequence
+  std::vector<std::int32_t> labels;  // class indices, of each sample or token
 };
 
 // Which samples: `size` of them, the `index`-th of `count` parts of an update.
@@ -32,7 +33,8 @@ class DataSource {
   virtual void fill(const BatchPlace& place, Batch& batch) const = 0;
 };
 
-// Every class has a pattern of its own, drawn once; a sample is its class's pattern and noise beside it.
+// Every class has a pattern of its own, drawn once; a sample is its class's pattern and noise beside it. Of a
+// model of tokens: random ones, and as the target of each another, always the same.
 std::unique_ptr<DataSource> make_learnable_data(const Model& model, std::uint64_t seed);
 
 // The binary version of CIFAR-10 (Krizhevsky 2009): data_batch_1.bin to data_batch_5.bin in `folder`, each
@@ -42,7 +44,8 @@ std::unique_ptr<DataSource> make_learnable_data(const Model& model, std::uint64_
 std::unique_ptr<DataSource> open_cifar10(const std::filesystem::path& folder, const Model& model,
                                          std::uint64_t seed);
 
-// "learnable", "cifar10:FOLDER"; null for "synthetic": one random batch, made on the device and used again.
+// "learnable", "cifar10:FOLDER", "text:PATH", "words:PATH" (execute/text_data.hpp); null for "synthetic": one
+// random batch, made on the device and used again.
 std::unique_ptr<DataSource> make_data_source(const std::string& text, const Model& model, std::uint64_t seed);
 
 }  // namespace foretrain

@@ -169,10 +169,18 @@ class RankRun {
     return true;
   }
 
+  void give(const Batch& batch) {
+    if (batch.tokens.empty()) {
+      program_.set_input(batch.samples, batch.labels);
+    } else {
+      program_.set_tokens(batch.tokens, batch.labels);
+    }
+  }
+
   void next_batch() {
     if (!reader_) return;
     const std::int64_t waits = reader_->waits();
-    reader_->take([this](const Batch& batch) { program_.set_input(batch.samples, batch.labels); });
+    reader_->take([this](const Batch& batch) { give(batch); });
     if (reader_->waits() > waits && counts_ && keeps_time()) {
       options_.timeline->late_batches.push_back(counted_issued_);
     }
@@ -190,7 +198,7 @@ class RankRun {
     NoiseLook look = foretrain::look_at_noise(worker_, program_, *scenario_.model, size, batches, [&](int i) {
       control_.check();
       options_.data->fill({beyond + updates, size, place_.rank * batches + i, place_.world * batches}, batch);
-      program_.set_input(batch.samples, batch.labels);
+      give(batch);
       control_.progressed(place_.local);
     });
     put_state(state, worker_, program_);

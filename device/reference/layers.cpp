@@ -70,6 +70,7 @@ double mean_divisor(const ImageShape& in, const Window& w, Index oh, Index ow) {
 
 ImageShape image_shape(std::int64_t batch, const Shape& shape) {
   ImageShape image{batch, shape.empty() ? 1 : shape[0], 1, 1};
+  if (shape.size() == 2) image.height = shape[1];  // of a sequence: only the number of elements counts
   if (shape.size() == 3) {
     image.height = shape[1];
     image.width = shape[2];
@@ -231,7 +232,10 @@ double softmax_cross_entropy(std::int64_t batch, std::int64_t classes, const Ten
                              const std::vector<std::int32_t>& labels, Tensor& gradient) {
   gradient.assign(x.size(), 0.0);
   double loss = 0;
+  const auto ignored = std::count(labels.begin(), labels.end(), -1);
+  const auto counted = static_cast<double>(std::max<Index>(1, batch - ignored));
   for (Index n = 0; n < batch; ++n) {
+    if (labels[at(n)] < 0) continue;
     const double* row = x.data() + n * classes;
     const double largest = *std::max_element(row, row + classes);
     double sum = 0;
@@ -240,10 +244,10 @@ double softmax_cross_entropy(std::int64_t batch, std::int64_t classes, const Ten
     loss += std::log(sum) + largest - row[label];
     for (Index c = 0; c < classes; ++c) {
       const double probability = std::exp(row[c] - largest) / sum;
-      gradient[at(n * classes + c)] = (probability - (c == label ? 1 : 0)) / static_cast<double>(batch);
+      gradient[at(n * classes + c)] = (probability - (c == label ? 1 : 0)) / counted;
     }
   }
-  return loss / static_cast<double>(batch);
+  return loss / counted;
 }
 
 }  // namespace foretrain::device::reference

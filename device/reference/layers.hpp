@@ -60,7 +60,7 @@ void linear_backward_data(std::int64_t batch, std::int64_t in, std::int64_t out,
 void linear_backward_weights(std::int64_t batch, std::int64_t in, std::int64_t out, const Tensor& x,
                              const Tensor& dy, Tensor& dw, Tensor& dbias);
 
-// Mean over the batch of -log softmax(x)[label]; gradient is that of x.
+// Mean over the rows of -log softmax(x)[label], of those whose label is not -1; gradient is that of x.
 double softmax_cross_entropy(std::int64_t batch, std::int64_t classes, const Tensor& x,
                              const std::vector<std::int32_t>& labels, Tensor& gradient);
 

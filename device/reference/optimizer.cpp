@@ -4,6 +4,17 @@
 
 namespace foretrain::device::reference {
 
+void clip(std::vector<Tensor>& gradients, double norm) {
+  if (norm <= 0) return;
+  double squares = 0;
+  for (const Tensor& gradient : gradients)
+    for (const double value : gradient) squares += value * value;
+  const double factor = norm / (std::sqrt(squares) + 1e-6);
+  if (factor >= 1) return;
+  for (Tensor& gradient : gradients)
+    for (double& value : gradient) value *= factor;
+}
+
 void ReferenceOptimizer::begin(const std::vector<Tensor>& parameters) {
   const bool is_sgd = options_.kind == OptimizerKind::sgd;
   for (const Tensor& parameter : parameters) {

@@ -8,6 +8,10 @@
 
 namespace foretrain::device::reference {
 
+// Scales gradients down to the norm over all of them, where it is larger; 0: not at all. As PyTorch's
+// clip_grad_norm_, which adds 1e-6 to the norm.
+void clip(std::vector<Tensor>& gradients, double norm);
+
 class ReferenceOptimizer {
  public:
   explicit ReferenceOptimizer(const Optimizer& options) : options_(options) {}

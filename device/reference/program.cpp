@@ -9,6 +9,7 @@
 #include "device/reference/initial_weights.hpp"
 #include "device/reference/layers.hpp"
 #include "device/reference/optimizer.hpp"
+#include "device/reference/sequence_passes.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -22,7 +23,11 @@ std::size_t at(std::int64_t index) {
 class ReferenceProgram : public Program {
  public:
   ReferenceProgram(const Model& model, const BuildOptions& options)
-      : model_(model), options_(options), batch_(options.batch), optimizer_(options.optimizer) {
+      : model_(model),
+        options_(options),
+        batch_(options.batch),
+        optimizer_(options.optimizer),
+        sequences_(model_, options.batch, options.seed) {
     if (!model.is_graph())
       unavailable("model '" + model.name + "' is a list of parameters and has no layers to compute");
     if (batch_ < 1) throw Error(ErrorKind::input, "a batch has at least one sample");
@@ -30,10 +35,6 @@ class ReferenceProgram : public Program {
       if (layer.kind == LayerKind::measured)
         unavailable("layer '" + layer.name + "' of model '" + model.name +
                     "' is given by its times and cannot be computed");
-    for (const Layer& layer : model.layers)
-      if (layer.kind >= LayerKind::embedding && layer.kind < LayerKind::measured)
-        unavailable(std::string("the reference backend has no ") + name_of(layer.kind) + " yet (layer '" +
-                    layer.name + "')");
     make_parameters();
     make_activations();
     make_items();
@@ -65,13 +66,16 @@ class ReferenceProgram : public Program {
 
   void update() override {
     optimizer_.begin_step();
+    draw_ += 1;
+    std::vector<Tensor> gradients;
     for (std::size_t p = 0; p < weights_.size(); ++p) {
-      Tensor gradient(weights_[p].size());
-      for (std::size_t i = 0; i < gradient.size(); ++i)
-        gradient[i] =
+      gradients.emplace_back(weights_[p].size());
+      for (std::size_t i = 0; i < gradients[p].size(); ++i)
+        gradients[p][i] =
             scale_ * load(gradients_.data(), offsets_[p] + static_cast<std::int64_t>(i), options_.gradients);
-      optimizer_.update(p, gradient, weights_[p]);
     }
+    clip(gradients, options_.optimizer.clip_norm);
+    for (std::size_t p = 0; p < weights_.size(); ++p) optimizer_.update(p, gradients[p], weights_[p]);
     fill_flat();
   }
   int update_launches() const override { return 1; }
@@ -92,6 +96,7 @@ class ReferenceProgram : public Program {
   void accumulate_gradients(bool adds) override { adds_ = adds; }
 
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override {
+    if (model_.tokens > 0) throw Error(ErrorKind::failure, "set_input: the model reads tokens");
     Tensor& input = outputs_[0];
     if (samples.size() != input.size() || labels.size() != at(batch_))
       throw Error(ErrorKind::failure, "set_input: " + std::to_string(samples.size()) + " values and " +
@@ -102,11 +107,32 @@ class ReferenceProgram : public Program {
         throw Error(ErrorKind::failure, "set_input: there is no class " + std::to_string(label));
     std::copy(samples.begin(), samples.end(), input.begin());
     labels_.assign(labels.begin(), labels.end());
+    draw_ += 1;
+  }
+
+  void set_tokens(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override {
+    if (tokens.size() != tokens_.size() || targets.size() != labels_.size())
+      throw Error(ErrorKind::failure, "set_tokens: " + std::to_string(tokens.size()) + " tokens and " +
+                                          std::to_string(targets.size()) +
+                                          " targets do not make a batch of " + std::to_string(batch_) +
+                                          " x " + text_of(model_.input));
+    for (const std::int32_t token : tokens)
+      if (token < 0 || token >= model_.tokens)
+        throw Error(ErrorKind::failure, "set_tokens: there is no token " + std::to_string(token));
+    for (const std::int32_t target : targets)
+      if (target < -1 || target >= model_.classes)
+        throw Error(ErrorKind::failure, "set_tokens: there is no class " + std::to_string(target));
+    tokens_.assign(tokens.begin(), tokens.end());
+    labels_.assign(targets.begin(), targets.end());
+    draw_ += 1;
   }
 
   void synthesize_input(std::uint64_t seed) override {
     RandomStream images(seed, {0}), labels(seed, {1});
     for (double& value : outputs_[0]) value = images.normal();
+    for (std::int32_t& token : tokens_)
+      token = static_cast<std::int32_t>(images.next() % static_cast<std::uint64_t>(model_.tokens));
+    draw_ += 1;
     for (std::int32_t& label : labels_)
       label = static_cast<std::int32_t>(labels.next() % static_cast<std::uint64_t>(model_.classes));
   }
@@ -180,6 +206,7 @@ class ReferenceProgram : public Program {
     for (auto* group : {&running_means_, &running_variances_})
       for (Tensor& tensor : *group)
         for (double& value : tensor) visit(value);
+    if (model_.tokens > 0) visit(draw_);
   }
 
   void make_parameters() {
@@ -222,7 +249,9 @@ class ReferenceProgram : public Program {
         running_variances_[i].assign(at(shapes_[i].channels), 1.0);
       }
     }
-    labels_.assign(at(batch_), 0);
+    labels_.assign(at(batch_ * model_.targets()), 0);
+    if (model_.tokens > 0) tokens_.assign(at(batch_ * element_count(model_.input)), 0);
+    written_.assign(model_.parameters.size(), false);
   }
 
   void make_items() {
@@ -254,7 +283,12 @@ class ReferenceProgram : public Program {
     return layer.parameters.size() > 1 ? weights_[at(layer.parameters[1])] : none;
   }
 
+  PassData pass_data() {
+    return {weights_, outputs_, gradients_of_outputs_, tokens_, static_cast<std::uint64_t>(draw_)};
+  }
+
   void forward(int index, const Layer& layer) {
+    if (SequencePasses::runs(layer.kind)) return sequences_.forward(index, pass_data());
     const std::size_t i = at(index), from = at(layer.inputs[0]);
     const Tensor& x = outputs_[from];
     Tensor& y = outputs_[i];
@@ -274,8 +308,7 @@ class ReferenceProgram : public Program {
       case LayerKind::global_pool:
         return avg_pool_forward(shapes_[from], shapes_[i], whole(shapes_[from]), x, y);
       case LayerKind::linear:
-        return linear_forward(batch_, shapes_[from].channels, shapes_[i].channels, x, weight(layer),
-                              bias(layer), y);
+        return linear_forward(rows(i), features(from), features(i), x, weight(layer), bias(layer), y);
       case LayerKind::add:
         std::fill(y.begin(), y.end(), 0.0);
         for (const int input : layer.inputs)
@@ -285,7 +318,7 @@ class ReferenceProgram : public Program {
         y = x;
         return;
       case LayerKind::softmax_cross_entropy:
-        loss_ = softmax_cross_entropy(batch_, model_.classes, x, labels_, logits_gradient_);
+        loss_ = softmax_cross_entropy(rows(from), model_.classes, x, labels_, logits_gradient_);
         return;
       default:
         return;
@@ -300,8 +333,15 @@ class ReferenceProgram : public Program {
     return window;
   }
 
+  // A linear layer works on the last dimension, row by row.
+  std::int64_t features(std::size_t layer) const { return model_.layers[layer].output.back(); }
+  std::int64_t rows(std::size_t layer) const {
+    return batch_ * element_count(model_.layers[layer].output) / features(layer);
+  }
+
   // Adds the gradient of the layer's inputs. The first item of a backward pass, that of the loss, clears all.
   void backward_data(int index, const Layer& layer) {
+    if (SequencePasses::runs(layer.kind)) return sequences_.backward_data(index, pass_data());
     const std::size_t i = at(index), from = at(layer.inputs[0]);
     const Tensor& x = outputs_[from];
     const Tensor& dy = gradients_of_outputs_[i];
@@ -322,8 +362,7 @@ class ReferenceProgram : public Program {
       case LayerKind::global_pool:
         return avg_pool_backward(shapes_[from], shapes_[i], whole(shapes_[from]), dy, dx);
       case LayerKind::linear:
-        return linear_backward_data(batch_, shapes_[from].channels, shapes_[i].channels, dy, weight(layer),
-                                    dx);
+        return linear_backward_data(rows(i), features(from), features(i), dy, weight(layer), dx);
       case LayerKind::add:
         for (const int input : layer.inputs)
           for (std::size_t e = 0; e < dy.size(); ++e) gradients_of_outputs_[at(input)][e] += dy[e];
@@ -333,6 +372,7 @@ class ReferenceProgram : public Program {
         return;
       case LayerKind::softmax_cross_entropy:
         for (Tensor& gradient : gradients_of_outputs_) std::fill(gradient.begin(), gradient.end(), 0.0);
+        std::fill(written_.begin(), written_.end(), false);
         dx = logits_gradient_;
         return;
       default:
@@ -341,6 +381,11 @@ class ReferenceProgram : public Program {
   }
 
   void backward_weights(int index, const Layer& layer) {
+    if (SequencePasses::runs(layer.kind)) {
+      const std::vector<Tensor> gradients = sequences_.backward_weights(index, pass_data());
+      for (std::size_t p = 0; p < gradients.size(); ++p) keep_gradient(layer.parameters[p], gradients[p]);
+      return;
+    }
     const std::size_t i = at(index), from = at(layer.inputs[0]);
     const Tensor& x = outputs_[from];
     const Tensor& dy = gradients_of_outputs_[i];
@@ -350,16 +395,19 @@ class ReferenceProgram : public Program {
     } else if (layer.kind == LayerKind::batch_norm) {
       batch_norm_backward_weights(shapes_[i], x, dy, statistics_[i], first, second);
     } else {
-      linear_backward_weights(batch_, shapes_[from].channels, shapes_[i].channels, x, dy, first, second);
+      linear_backward_weights(rows(i), features(from), features(i), x, dy, first, second);
     }
     keep_gradient(layer.parameters[0], first);
     if (layer.parameters.size() > 1) keep_gradient(layer.parameters[1], second);
   }
 
+  // A weight that several layers share has the sum of what they give.
   void keep_gradient(int parameter, const Tensor& values) {
+    const bool adds = adds_ || written_[at(parameter)];
+    written_[at(parameter)] = true;
     for (std::size_t e = 0; e < values.size(); ++e) {
       const std::int64_t index = offsets_[at(parameter)] + static_cast<std::int64_t>(e);
-      const double before = adds_ ? load(gradients_.data(), index, options_.gradients) : 0;
+      const double before = adds ? load(gradients_.data(), index, options_.gradients) : 0;
       store(gradients_.data(), index, options_.gradients, before + values[e]);
     }
   }
@@ -377,6 +425,10 @@ class ReferenceProgram : public Program {
   ReferenceOptimizer optimizer_;
   double scale_ = 1;
   double loss_ = 0;
+  double draw_ = 0;  // of dropout's masks: anew with every input and every update
+  SequencePasses sequences_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<bool> written_;  // of this backward pass, by parameter
   // A layer's:
   std::vector<ImageShape> shapes_;
   std::vector<Tensor> outputs_, gradients_of_outputs_;

@@ -52,7 +52,11 @@ double gradient_at(Program& program, int parameter, std::int64_t element) {
 }  // namespace
 
 TEST_CASE("the gradient of every parameter of a small network is the difference of its loss") {
-  for (const Model& model : {test::tiny_cnn(), test::tiny_mlp()}) {
+  for (const Model& model :
+       {test::tiny_cnn(), test::tiny_mlp(), test::tiny_transformer(), test::tiny_transformer(0.3),
+        test::tiny_llama(), test::tiny_seq2seq(LayerKind::lstm), test::tiny_seq2seq(LayerKind::gru),
+        test::tiny_seq2seq(LayerKind::rnn, true)}) {
+    CAPTURE(model.name);
     const auto program = reference::make_program(model, options_of(model, 2));
     program->synthesize_input(3);
     forward(*program);
@@ -76,11 +80,72 @@ TEST_CASE("the gradient of every parameter of a small network is the difference 
         ++checked;
         // Parameters lose their double digits on the way through float: 1e-4 leaves room for that and for
         // the curvature.
-        if (std::fabs((up - down) / (up_at - down_at) - expected) > 1e-4 * (1 + std::fabs(expected))) ++wrong;
+        const double difference = (up - down) / (up_at - down_at);
+        if (std::fabs(difference - expected) <= 1e-4 * (1 + std::fabs(expected))) continue;
+        ++wrong;
+        MESSAGE(model.parameters[static_cast<std::size_t>(p)].name << "[" << i << "]: " << expected
+                                                                   << ", by difference " << difference);
       }
     }
     CHECK(checked > 15);
     CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a shared weight has the sum of its readers' gradients, and a position without target none") {
+  const Model model = test::tiny_transformer();
+  const auto program = reference::make_program(model, options_of(model, 1));
+  const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5, 1, 2, 3, 4, 5};
+  program->set_tokens(tokens, std::vector<std::int32_t>{-1, 7, -1, -1, -1});
+  const double alone = forward(*program);
+  pass(*program, program->backward_items());
+  // Row 9 is no token: its gradient comes from the output alone, (softmax - target) times what the output
+  // reads; all rows' sum over the classes is what the loss gives, zero.
+  CHECK(gradient_at(*program, 0, 9 * 8) != 0);
+  program->set_tokens(tokens, std::vector<std::int32_t>{3, 7, -1, -1, -1});
+  const double both = forward(*program);
+  program->set_tokens(tokens, std::vector<std::int32_t>{3, -1, -1, -1, -1});
+  CHECK(both == doctest::Approx((alone + forward(*program)) / 2));
+  CHECK_THROWS_WITH_AS(program->set_tokens(tokens, std::vector<std::int32_t>{3}),
+                       doctest::Contains("do not make a batch"), Error);
+  CHECK_THROWS_WITH_AS(program->set_tokens(std::vector<std::int32_t>(10, 11), std::vector<std::int32_t>(5)),
+                       doctest::Contains("there is no token 11"), Error);
+}
+
+TEST_CASE("masks of dropout are anew with every update, and as before after a resume") {
+  Model model = test::tiny_transformer(0.3);
+  model.optimizer.learning_rate = 0;
+  const auto program = reference::make_program(model, options_of(model, 2));
+  program->synthesize_input(3);
+  const double first = forward(*program);
+  CHECK(forward(*program) == first);
+  const std::vector<std::byte> state = program->save_state();
+  step(*program);
+  const double second = forward(*program);
+  CHECK(second != first);
+  program->load_state(state);
+  CHECK(forward(*program) == first);
+}
+
+TEST_CASE("gradients above the largest norm are scaled down to it") {
+  const Model model = test::tiny_mlp();
+  for (const double largest : {1e-3, 1e3}) {
+    BuildOptions options = options_of(model, 4);
+    options.optimizer = {.learning_rate = 1, .clip_norm = largest};
+    const auto program = reference::make_program(model, options);
+    program->synthesize_input(1);
+    std::vector<std::vector<float>> before;
+    for (int p = 0; p < 4; ++p) before.push_back(program->read_parameter(p));
+    step(*program);
+    double moved = 0, norm = 0;
+    for (int p = 0; p < 4; ++p) {
+      const std::vector<float> after = program->read_parameter(p);
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        moved += std::pow(after[i] - before[static_cast<std::size_t>(p)][i], 2);
+        norm += std::pow(gradient_at(*program, p, static_cast<std::int64_t>(i)), 2);
+      }
+    }
+    CHECK(std::sqrt(moved) == doctest::Approx(std::min(largest, std::sqrt(norm))).epsilon(1e-3));
   }
 }
 
