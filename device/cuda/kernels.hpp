@@ -102,15 +102,27 @@ void relu_backward(Scalar type, std::int64_t count, const void* dy, const void* 
                    cudaStream_t stream);
 void add(Scalar type, std::int64_t count, const void* a, const void* b, void* sum, cudaStream_t stream);
 
-// Softmax cross-entropy, mean over the batch: loss, and the gradient of the logits. rows is scratch of
-// `batch`.
-void cross_entropy(Scalar type, std::int64_t batch, std::int64_t classes, const void* logits,
-                   const std::int32_t* labels, void* gradient, float* rows, float* loss, unsigned* counter,
-                   cudaStream_t stream);
+// Softmax cross-entropy, mean over the rows whose label is not -1: loss, and the gradient of the logits,
+// which may lie over them. all_due: no label is -1. losses is scratch of `rows`; of the two counters the
+// first is zero before and after.
+void cross_entropy(Scalar type, std::int64_t rows, std::int64_t classes, const void* logits,
+                   const std::int32_t* labels, bool all_due, void* gradient, float* losses, float* loss,
+                   unsigned* counters, cudaStream_t stream);
 
+// Sum of squares of a flat buffer, in a fixed order; partial: scratch of squares_blocks floats.
+inline constexpr int squares_blocks = 1024;
+void sum_of_squares(std::int64_t count, const void* from, Scalar type, float* partial, float* sum,
+                    cudaStream_t stream);
+
+// Gradients are scaled down to `most` in norm over all parameters, gradient_scale included, where above it.
+struct NormClip {
+  const float* squares = nullptr;  // of the gradients, on the device; null: no clipping
+  float most = 0;
+};
 struct SgdArguments {
   float learning_rate, momentum, weight_decay, gradient_scale;
   bool nesterov;
+  NormClip clip;
 };
 // PyTorch's SGD over flat buffers of `count` elements (a multiple of 8); copy, where not null, gets the new
 // weights as bf16. velocity is null where momentum is 0.
@@ -120,6 +132,7 @@ struct AdamArguments {
   float learning_rate, beta1, beta2, epsilon, weight_decay, gradient_scale;
   float correction1, correction2;  // 1 - beta^step
   bool decoupled;                  // AdamW
+  NormClip clip;
 };
 void adam_update(std::int64_t count, float* weights, const void* gradients, Scalar gradient_type,
                  float* first, float* second, void* copy, const AdamArguments& arguments,

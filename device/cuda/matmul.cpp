@@ -13,9 +13,17 @@ cudaDataType_t cuda_type(Scalar type) {
   return type == Scalar::f32 ? CUDA_R_32F : type == Scalar::bf16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-void create_layout(cublasLtMatrixLayout_t* layout, Scalar type, std::int64_t rows, std::int64_t columns) {
+void create_layout(cublasLtMatrixLayout_t* layout, Scalar type, std::int64_t rows, std::int64_t columns,
+                   std::int64_t batches) {
   FORETRAIN_CUBLAS(cublasLtMatrixLayoutCreate(layout, cuda_type(type), static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), rows));
+  if (batches == 1) return;
+  const auto count = static_cast<std::int32_t>(batches);
+  const std::int64_t stride = rows * columns;
+  FORETRAIN_CUBLAS(
+      cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+  FORETRAIN_CUBLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                    &stride, sizeof stride));
 }
 
 }  // namespace
@@ -25,7 +33,7 @@ std::string MatmulProblem::key() const {
   for (const std::int64_t n :
        {rows, columns, inner, std::int64_t{first_transposed}, std::int64_t{second_transposed},
         static_cast<std::int64_t>(type), static_cast<std::int64_t>(result_type), std::int64_t{tf32},
-        std::int64_t{bias}, std::int64_t{relu}, std::int64_t{candidates}}) {
+        std::int64_t{bias}, std::int64_t{relu}, std::int64_t{candidates}, batches, std::int64_t{alignment}}) {
     key += std::to_string(n) + ' ';
   }
   return key;
@@ -51,10 +59,10 @@ Matmul::Matmul(const MatmulProblem& p, const void* first, const void* second, vo
   }
   // Rows and columns as they lie in memory, column-major.
   create_layout(&second_layout_, p.type, p.second_transposed ? p.inner : p.columns,
-                p.second_transposed ? p.columns : p.inner);
+                p.second_transposed ? p.columns : p.inner, p.batches);
   create_layout(&first_layout_, p.type, p.first_transposed ? p.rows : p.inner,
-                p.first_transposed ? p.inner : p.rows);
-  create_layout(&result_layout_, p.result_type, p.columns, p.rows);
+                p.first_transposed ? p.inner : p.rows, p.batches);
+  create_layout(&result_layout_, p.result_type, p.columns, p.rows, p.batches);
 }
 
 Matmul::~Matmul() {
@@ -66,8 +74,8 @@ Matmul::~Matmul() {
 
 cublasStatus_t Matmul::try_run(cublasLtHandle_t handle, const cublasLtMatmulHeuristicResult_t& choice,
                                void* workspace, cudaStream_t stream, bool adds) const {
-  const float one = 1, kept = adds ? 1 : 0;
-  return cublasLtMatmul(handle, operation_, &one, second_, second_layout_, first_, first_layout_, &kept,
+  const float scale = problem_.scale, kept = adds ? 1 : 0;
+  return cublasLtMatmul(handle, operation_, &scale, second_, second_layout_, first_, first_layout_, &kept,
                         result_, result_layout_, result_, result_layout_, &choice.algo, workspace,
                         choice.workspaceSize, stream);
 }
@@ -88,6 +96,12 @@ void Matmul::choose(cublasLtHandle_t handle, std::map<std::string, cublasLtMatmu
   const std::size_t limit = workspace_limit;
   cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit,
                                        sizeof limit);
+  const auto alignment = static_cast<std::uint32_t>(problem_.alignment);
+  for (const auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    cublasLtMatmulPreferenceSetAttribute(preference, operand, &alignment, sizeof alignment);
+  }
   std::vector<cublasLtMatmulHeuristicResult_t> results(
       static_cast<std::size_t>(std::max(problem_.candidates, 1)));
   int count = 0;

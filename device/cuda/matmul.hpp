@@ -27,7 +27,8 @@ class CublasHandle {
 };
 
 // result (rows x columns) = first (rows x inner) times second (inner x columns); a transposed operand lies in
-// memory as columns x rows of what it stands for.
+// memory as columns x rows of what it stands for. Of `batches` products each operand lies after that of the
+// product before.
 struct MatmulProblem {
   std::int64_t rows, columns, inner;
   bool first_transposed = false, second_transposed = false;
@@ -36,6 +37,9 @@ struct MatmulProblem {
   bool tf32 = false;
   bool bias = false, relu = false;  // added to each row of the result; bias has the result's type
   int candidates = 3;
+  std::int64_t batches = 1;
+  float scale = 1;      // of the product
+  int alignment = 256;  // bytes, of all operands
   std::string key() const;
 };
 
@@ -48,6 +52,12 @@ class Matmul {
   Matmul& operator=(const Matmul&) = delete;
   ~Matmul();
 
+  // Other operands of the same shapes.
+  void place(const void* first, const void* second, void* result) {
+    first_ = first;
+    second_ = second;
+    result_ = result;
+  }
   // Picks the algorithm: from `known` where the problem is there, else by timing, and adds it there.
   void choose(cublasLtHandle_t handle, std::map<std::string, cublasLtMatmulHeuristicResult_t>& known,
               Workspace& workspace, cudaStream_t stream);

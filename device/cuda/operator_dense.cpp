@@ -30,8 +30,7 @@ class Dense : public Runnable {
     const Build& b = build_;
     const cudaStream_t stream = b.context.compute;
     if (bias_ < 0) return;
-    GradientSink sink = b.parameters.sink(bias_);
-    sink.adds = adds_;
+    const GradientSink sink = sink_of(b, op_, bias_, adds_);
     bias_backward(b.type, rows_, channels_, b.at(op_.dy), b.at_or_null(op_.dy2),
                   op_.relu ? b.at(op_.y) : nullptr, b.at_or_null(op_.g), sink, b.reduction, stream);
   }
@@ -199,7 +198,10 @@ class LinearOperator : public Dense {
  public:
   LinearOperator(const Build& build, const Operator& op) : Dense(build, op) {
     const Build& b = build_;
-    const std::int64_t in = b.tensor(op.inputs[0]).elements(), out = channels_, batch = b.options.batch;
+    // Over an image as one row; over a sequence row by row.
+    const std::int64_t in = b.tensor(op.inputs[0]).elements() / b.tensor(op.output).pixels();
+    const std::int64_t out = channels_, batch = rows_;
+    shared_ = is_shared_gradient(b, op, weight_);
     const void* weights = b.parameters.computed(weight_);
     const int candidates = std::max(1, b.options.plan_candidates);
     MatmulProblem problem{batch,  out,    in,         false,   true,      b.type,
@@ -231,11 +233,11 @@ class LinearOperator : public Dense {
         break;
       case Pass::backward_weights:
         bias_and_relu_backward();
-        weights_pass_->run(b.context.cublas, workspace_, stream, direct_ && adds_);
+        weights_pass_->run(b.context.cublas, workspace_, stream, direct_ && (adds_ || shared_));
         if (!direct_) {
           const std::int64_t elements = b.model.parameters[static_cast<std::size_t>(weight_)].elements;
           convert_rows(elements, 1, b.scratch, written_type_, 1, b.parameters.gradient(weight_),
-                       b.parameters.gradient_type(), 1, stream, adds_);
+                       b.parameters.gradient_type(), 1, stream, adds_ || shared_);
         }
         break;
       case Pass::backward_data:
@@ -251,7 +253,7 @@ class LinearOperator : public Dense {
 
  private:
   Scalar written_type_ = Scalar::f32;
-  bool direct_ = true;
+  bool direct_ = true, shared_ = false;
   void* workspace_ = nullptr;
   std::unique_ptr<Matmul> forward_, weights_pass_, data_;
 };

@@ -104,20 +104,23 @@ class AddOperator : public Simple {
 
 class LossOperator : public Simple {
  public:
-  LossOperator(const Build& build, const Operator& op) : Simple(build, op) {
-    rows_ = DeviceMemory(build.context.account, (build.options.batch + 1) * 4);
+  LossOperator(const Build& build, const Operator& op)
+      : Simple(build, op), count_(build.options.batch * build.tensor(op.inputs[0]).pixels()) {
+    rows_ = DeviceMemory(build.context.account, (count_ + 2) * 4);
     FORETRAIN_CUDA(cudaMemset(rows_.data(), 0, static_cast<std::size_t>(rows_.bytes())));
   }
   bool has(Pass pass) const override { return pass == Pass::forward; }
   void run(Pass) override {
     const Build& b = build_;
     float* rows = rows_.as<float>();
-    cross_entropy(b.type, b.options.batch, b.tensor(op_.inputs[0]).elements(), b.at(op_.x), b.labels,
-                  b.at(op_.dx), rows, b.loss, reinterpret_cast<unsigned*>(rows + b.options.batch), stream());
+    auto* counters = reinterpret_cast<unsigned*>(rows + count_);
+    cross_entropy(b.type, count_, b.tensor(op_.inputs[0]).channels, b.at(op_.x), b.labels,
+                  b.model.tokens == 0, b.at(op_.dx), rows, b.loss, counters, stream());
   }
 
  private:
-  DeviceMemory rows_;  // losses of the samples, then a counter
+  std::int64_t count_;
+  DeviceMemory rows_;  // losses of the rows, then two counters
 };
 
 }  // namespace

@@ -60,6 +60,32 @@ std::unique_ptr<Runnable> make_pool(const Build& build, const Operator& op);
 std::unique_ptr<Runnable> make_relu(const Build& build, const Operator& op);
 std::unique_ptr<Runnable> make_add(const Build& build, const Operator& op);
 std::unique_ptr<Runnable> make_loss(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_embedding(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_row_norm(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_activation(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_dropout(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_multiply(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_concat(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_attention(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_recurrence(const Build& build, const Operator& op);
+std::unique_ptr<Runnable> make_unrolled(const Build& build, const Operator& op);
+
+// Where the gradient of an operator's parameter goes. It is added where gradients accumulate, and where the
+// parameter is tied and a layer whose backward pass comes first has set it.
+GradientSink sink_of(const Build& build, const Operator& op, int parameter, bool accumulates);
+bool is_shared_gradient(const Build& build, const Operator& op, int parameter);
+
+// Seeds of a layer's dropout: a new one each forward pass, which the backward pass after it uses again.
+class DropoutDraws {
+ public:
+  DropoutDraws(std::uint64_t seed, int layer)
+      : seed_((seed * 1'000'003 + static_cast<std::uint64_t>(layer)) << 24) {}
+  std::uint64_t next() { return seed_ + ++count_; }
+  std::uint64_t last() const { return seed_ + count_; }
+
+ private:
+  std::uint64_t seed_, count_ = 0;
+};
 
 // Scratch that the dense operators share: a weight gradient before it is converted or stripped of padding.
 std::int64_t scratch_bytes(const Model& model, std::int64_t input_channels);

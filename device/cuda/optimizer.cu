@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/cuda/check.hpp"
+#include "device/cuda/items.cuh"
 #include "device/cuda/vector.cuh"
 
 namespace foretrain::device::cuda {
@@ -11,8 +12,35 @@ namespace {
 constexpr int threads = 256;
 constexpr int width = 4;
 
-unsigned blocks_for(int64_t count) {
+unsigned update_blocks(int64_t count) {
   return static_cast<unsigned>(std::clamp<int64_t>(count / width / threads, 1, 132 * 8));
+}
+
+// What gradients are multiplied by.
+__device__ float scale_of(float gradient_scale, const NormClip& clip) {
+  if (!clip.squares) return gradient_scale;
+  const float norm = gradient_scale * sqrtf(*clip.squares);
+  return norm > clip.most ? gradient_scale * clip.most / norm : gradient_scale;
+}
+
+template <typename G>
+__global__ void squares_kernel(int64_t vectors, const G* from, float* partial) {
+  using V = Vector<G, width>;
+  float sum = 0;
+  for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
+       index += static_cast<int64_t>(gridDim.x) * threads) {
+    float values[width];
+    V::unpack(reinterpret_cast<const typename V::Raw*>(from)[index], values);
+#pragma unroll
+    for (int i = 0; i < width; ++i) sum += values[i] * values[i];
+  }
+  sum = reduce_block<false>(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+__global__ void squares_end_kernel(const float* partial, float* sum) {
+  const float all = reduce_block<false>(partial[threadIdx.x]);
+  if (threadIdx.x == 0) *sum = all;
 }
 
 template <typename G, bool with_momentum, bool with_copy>
@@ -21,6 +49,7 @@ __global__ void sgd_kernel(int64_t vectors, float* weights, const G* gradients, 
   using F = Vector<float, width>;
   using Gradient = Vector<G, width>;
   using Copy = Vector<__nv_bfloat16, width>;
+  const float gradient_scale = scale_of(p.gradient_scale, p.clip);
 #pragma unroll 2
   for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
        index += static_cast<int64_t>(gridDim.x) * threads) {
@@ -30,7 +59,7 @@ __global__ void sgd_kernel(int64_t vectors, float* weights, const G* gradients, 
     if (with_momentum) F::unpack(reinterpret_cast<const F::Raw*>(velocity)[index], v);
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      g[i] = fmaf(p.weight_decay, w[i], g[i] * p.gradient_scale);
+      g[i] = fmaf(p.weight_decay, w[i], g[i] * gradient_scale);
       if (with_momentum) {
         v[i] = fmaf(p.momentum, v[i], g[i]);
         g[i] = p.nesterov ? fmaf(p.momentum, v[i], g[i]) : v[i];
@@ -49,6 +78,7 @@ __global__ void adam_kernel(int64_t vectors, float* weights, const G* gradients,
   using F = Vector<float, width>;
   using Gradient = Vector<G, width>;
   using Copy = Vector<__nv_bfloat16, width>;
+  const float gradient_scale = scale_of(p.gradient_scale, p.clip);
   for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
        index += static_cast<int64_t>(gridDim.x) * threads) {
     float w[width], g[width], m[width], v[width];
@@ -58,7 +88,7 @@ __global__ void adam_kernel(int64_t vectors, float* weights, const G* gradients,
     F::unpack(reinterpret_cast<const F::Raw*>(second)[index], v);
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      g[i] *= p.gradient_scale;
+      g[i] *= gradient_scale;
       if (p.decoupled) {
         w[i] *= 1 - p.learning_rate * p.weight_decay;
       } else {
@@ -88,14 +118,25 @@ void with_gradient(Scalar type, F&& f) {
 
 }  // namespace
 
+void sum_of_squares(std::int64_t count, const void* from, Scalar type, float* partial, float* sum,
+                    cudaStream_t stream) {
+  with_gradient(type, [&](auto element) {
+    using G = decltype(element);
+    squares_kernel<G>
+        <<<squares_blocks, threads, 0, stream>>>(count / width, static_cast<const G*>(from), partial);
+  });
+  squares_end_kernel<<<1, squares_blocks, 0, stream>>>(partial, sum);
+  FORETRAIN_LAUNCHED();
+}
+
 void sgd_update(std::int64_t count, float* weights, const void* gradients, Scalar gradient_type,
                 float* velocity, void* copy, const SgdArguments& arguments, cudaStream_t stream) {
   with_gradient(gradient_type, [&](auto element) {
     using G = decltype(element);
     const auto launch = [&](auto kernel) {
-      kernel<<<blocks_for(count), threads, 0, stream>>>(count / width, weights,
-                                                        static_cast<const G*>(gradients), velocity,
-                                                        static_cast<__nv_bfloat16*>(copy), arguments);
+      kernel<<<update_blocks(count), threads, 0, stream>>>(count / width, weights,
+                                                           static_cast<const G*>(gradients), velocity,
+                                                           static_cast<__nv_bfloat16*>(copy), arguments);
     };
     if (velocity) {
       copy ? launch(sgd_kernel<G, true, true>) : launch(sgd_kernel<G, true, false>);
@@ -112,9 +153,9 @@ void adam_update(std::int64_t count, float* weights, const void* gradients, Scal
   with_gradient(gradient_type, [&](auto element) {
     using G = decltype(element);
     const auto launch = [&](auto kernel) {
-      kernel<<<blocks_for(count), threads, 0, stream>>>(count / width, weights,
-                                                        static_cast<const G*>(gradients), first, second,
-                                                        static_cast<__nv_bfloat16*>(copy), arguments);
+      kernel<<<update_blocks(count), threads, 0, stream>>>(count / width, weights,
+                                                           static_cast<const G*>(gradients), first, second,
+                                                           static_cast<__nv_bfloat16*>(copy), arguments);
     };
     copy ? launch(adam_kernel<G, true>) : launch(adam_kernel<G, false>);
   });

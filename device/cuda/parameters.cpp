@@ -61,6 +61,7 @@ Parameters::Parameters(MemoryAccount& account, const Model& model, const BuildOp
   const bool adam = optimizer_.kind != OptimizerKind::sgd;
   if (adam || optimizer_.momentum != 0) first_ = allocate(elements_ * 4);
   if (adam) second_ = allocate(elements_ * 4);
+  if (optimizer_.clip_norm > 0) squares_ = allocate((squares_blocks + 1) * 4);
 }
 
 void* Parameters::computed(int parameter) const {
@@ -99,9 +100,19 @@ void Parameters::update(double learning_rate, double gradient_scale, cudaStream_
   const auto scale = static_cast<float>(gradient_scale);
   void* copy = copies_.bytes() ? copies_.data() : nullptr;
   ++updates_;
+  NormClip clip;
+  if (optimizer_.clip_norm > 0) {
+    float* sum = squares_.as<float>();
+    sum_of_squares(elements_, gradients_.data(), gradient_type_, sum + 1, sum, stream);
+    clip = {sum, static_cast<float>(optimizer_.clip_norm)};
+  }
   if (optimizer_.kind == OptimizerKind::sgd) {
-    const SgdArguments arguments{rate, static_cast<float>(optimizer_.momentum),
-                                 static_cast<float>(optimizer_.weight_decay), scale, optimizer_.nesterov};
+    const SgdArguments arguments{rate,
+                                 static_cast<float>(optimizer_.momentum),
+                                 static_cast<float>(optimizer_.weight_decay),
+                                 scale,
+                                 optimizer_.nesterov,
+                                 clip};
     sgd_update(elements_, masters_.as<float>(), gradients_.data(), gradient_type_, first_.as<float>(), copy,
                arguments, stream);
     return;
@@ -115,7 +126,8 @@ void Parameters::update(double learning_rate, double gradient_scale, cudaStream_
                                 scale,
                                 static_cast<float>(1 - std::pow(optimizer_.beta1, steps)),
                                 static_cast<float>(1 - std::pow(optimizer_.beta2, steps)),
-                                optimizer_.kind == OptimizerKind::adamw};
+                                optimizer_.kind == OptimizerKind::adamw,
+                                clip};
   adam_update(elements_, masters_.as<float>(), gradients_.data(), gradient_type_, first_.as<float>(),
               second_.as<float>(), copy, arguments, stream);
 }

@@ -34,6 +34,7 @@ class Parameters {
 
   void initialize(std::uint64_t seed, cudaStream_t stream);
   void update(double learning_rate, double gradient_scale, cudaStream_t stream);
+  int update_launches() const { return optimizer_.clip_norm > 0 ? 3 : 1; }
 
   // On the host, in the layout of Parameter::shape; wait for the stream.
   std::vector<float> read(int parameter, cudaStream_t stream) const;
@@ -59,7 +60,7 @@ class Parameters {
   Scalar gradient_type_;
   std::vector<std::int64_t> offsets_, pixels_;
   std::int64_t elements_ = 0, updates_ = 0;
-  DeviceMemory masters_, copies_, gradients_, first_, second_;
+  DeviceMemory masters_, copies_, gradients_, first_, second_, squares_;
 };
 
 }  // namespace foretrain::device::cuda

@@ -2,23 +2,14 @@
 #include <algorithm>
 
 #include "device/cuda/check.hpp"
+#include "device/cuda/items.cuh"
+#include "device/cuda/random.cuh"
 #include "device/cuda/vector.cuh"
 
 namespace foretrain::device::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr int64_t most_blocks = 132 * 16;
-
-unsigned blocks_for(int64_t items) {
-  return static_cast<unsigned>(std::clamp<int64_t>((items + threads - 1) / threads, 1, most_blocks));
-}
-__device__ int64_t first_item() {
-  return static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
-}
-__device__ int64_t item_step() {
-  return static_cast<int64_t>(gridDim.x) * threads;
-}
+constexpr int threads = item_threads;
 
 enum class Operation { relu, relu_backward, add };
 
@@ -82,14 +73,6 @@ __global__ void images_kernel(int64_t batch, int64_t channels, int64_t pixels, c
     const float value = channel < channels ? images[(sample * channels + channel) * pixels + pixel] : 0;
     store_scalar(to, index, type, value);
   }
-}
-
-// A mixing of 64 bits (splitmix64, Steele et al. 2014).
-__device__ uint64_t mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
 }
 
 __global__ void normal_kernel(int64_t count, void* to, Scalar type, float deviation, uint64_t seed) {

@@ -84,8 +84,9 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
   parameters_->initialize(options_.seed, context_.compute);
   const std::int64_t pixels = lowered_.tensors[0].pixels();
   arena_ = allocate(lowered_.arena_bytes);
-  input_ = allocate(options_.batch * pixels * input_channels_ * bytes_of(type_));
-  labels_ = allocate(options_.batch * 4);
+  const int input_bytes = model_.tokens > 0 ? 4 : bytes_of(type_);
+  input_ = allocate(options_.batch * pixels * input_channels_ * input_bytes);
+  labels_ = allocate(label_count() * 4);
   loss_ = allocate(4);
   partial_ = allocate(reduction_bytes(most_channels(lowered_)));
   counters_ = allocate(reduction_counters * 4);
@@ -111,6 +112,7 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
 // channels get further ones of zeros, where convolutions alone read them.
 std::int64_t CudaProgram::stored_channels() const {
   const std::int64_t channels = lowered_.tensors[0].channels;
+  if (model_.tokens > 0) return channels;
   for (const Operator& op : lowered_.operators) {
     const bool reads = std::count(op.inputs.begin(), op.inputs.end(), 0) || op.residual == 0 ||
                        op.sum_of[0] == 0 || op.sum_of[1] == 0;
@@ -164,6 +166,34 @@ void CudaProgram::make_operators() {
         break;
       case LayerKind::softmax_cross_entropy:
         operators_.push_back(make_loss(build, op));
+        break;
+      case LayerKind::embedding:
+        operators_.push_back(make_embedding(build, op));
+        break;
+      case LayerKind::layer_norm:
+      case LayerKind::rms_norm:
+        operators_.push_back(make_row_norm(build, op));
+        break;
+      case LayerKind::gelu:
+      case LayerKind::silu:
+        operators_.push_back(make_activation(build, op));
+        break;
+      case LayerKind::dropout:
+        operators_.push_back(make_dropout(build, op));
+        break;
+      case LayerKind::multiply:
+        operators_.push_back(make_multiply(build, op));
+        break;
+      case LayerKind::concat:
+        operators_.push_back(make_concat(build, op));
+        break;
+      case LayerKind::attention:
+        operators_.push_back(make_attention(build, op));
+        break;
+      case LayerKind::rnn:
+      case LayerKind::lstm:
+      case LayerKind::gru:
+        operators_.push_back(make_recurrence(build, op));
         break;
       default:
         throw Error(ErrorKind::unavailable, std::string("the cuda backend has no kernel for ") +
@@ -249,44 +279,79 @@ void CudaProgram::accumulate_gradients(bool adds) {
   for (const auto& runnable : operators_) runnable->accumulate(adds);
 }
 
-void CudaProgram::set_input(std::span<const float> samples, std::span<const std::int32_t> labels) {
-  use_device(context_.device);
-  const std::int64_t elements = options_.batch * input_elements_;
-  if (static_cast<std::int64_t>(samples.size()) != elements ||
-      static_cast<std::int64_t>(labels.size()) != options_.batch) {
-    throw Error(ErrorKind::input, "an input of another size than the batch");
-  }
-  const auto image_bytes = samples.size_bytes(), label_bytes = labels.size_bytes();
+template <typename F>
+void CudaProgram::stage(const void* samples, std::size_t sample_bytes, std::span<const std::int32_t> labels,
+                        F&& make_input) {
+  const std::size_t label_bytes = labels.size_bytes();
   if (staged_.bytes() == 0) {
-    staged_ = DeviceMemory(context_.account, static_cast<std::int64_t>(image_bytes));
-    pinned_ = PinnedMemory(static_cast<std::int64_t>(image_bytes + label_bytes));
+    staged_ = DeviceMemory(context_.account, static_cast<std::int64_t>(sample_bytes));
+    pinned_ = PinnedMemory(static_cast<std::int64_t>(sample_bytes + label_bytes));
   }
   FORETRAIN_CUDA(cudaEventSynchronize(copied_));  // the batch before has left the pinned memory
   auto* pinned = pinned_.as<std::byte>();
-  std::memcpy(pinned, samples.data(), image_bytes);
-  std::memcpy(pinned + image_bytes, labels.data(), label_bytes);
+  std::memcpy(pinned, samples, sample_bytes);
+  std::memcpy(pinned + sample_bytes, labels.data(), label_bytes);
   FORETRAIN_CUDA(cudaStreamWaitEvent(context_.copy, consumed_));
-  FORETRAIN_CUDA(cudaMemcpyAsync(staged_.data(), pinned, image_bytes, cudaMemcpyHostToDevice, context_.copy));
+  FORETRAIN_CUDA(
+      cudaMemcpyAsync(staged_.data(), pinned, sample_bytes, cudaMemcpyHostToDevice, context_.copy));
   FORETRAIN_CUDA(cudaEventRecord(copied_, context_.copy));
   FORETRAIN_CUDA(cudaStreamWaitEvent(context_.compute, copied_));
-  FORETRAIN_CUDA(cudaMemcpyAsync(labels_.data(), pinned + image_bytes, label_bytes, cudaMemcpyHostToDevice,
+  FORETRAIN_CUDA(cudaMemcpyAsync(labels_.data(), pinned + sample_bytes, label_bytes, cudaMemcpyHostToDevice,
                                  context_.compute));
-  images_to_channels_last(options_.batch, lowered_.tensors[0].channels, lowered_.tensors[0].pixels(),
-                          staged_.as<float>(), input_.data(), type_, input_channels_, context_.compute);
+  make_input();
   FORETRAIN_CUDA(cudaEventRecord(consumed_, context_.compute));
   FORETRAIN_CUDA(cudaEventRecord(copied_, context_.compute));
 }
 
+void CudaProgram::set_input(std::span<const float> samples, std::span<const std::int32_t> labels) {
+  use_device(context_.device);
+  if (model_.tokens > 0) throw Error(ErrorKind::input, "model " + model_.name + " takes tokens");
+  if (static_cast<std::int64_t>(samples.size()) != options_.batch * input_elements_ ||
+      static_cast<std::int64_t>(labels.size()) != label_count()) {
+    throw Error(ErrorKind::input, "an input of another size than the batch");
+  }
+  stage(samples.data(), samples.size_bytes(), labels, [this] {
+    images_to_channels_last(options_.batch, lowered_.tensors[0].channels, lowered_.tensors[0].pixels(),
+                            staged_.as<float>(), input_.data(), type_, input_channels_, context_.compute);
+  });
+}
+
+void CudaProgram::set_tokens(std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels) {
+  use_device(context_.device);
+  if (model_.tokens == 0) throw Error(ErrorKind::input, "model " + model_.name + " takes no tokens");
+  if (static_cast<std::int64_t>(tokens.size()) != options_.batch * input_elements_ ||
+      static_cast<std::int64_t>(labels.size()) != label_count()) {
+    throw Error(ErrorKind::input, "an input of another size than the batch");
+  }
+  const auto outside = [](std::int64_t least, std::int64_t limit) {
+    return [=](std::int32_t value) { return value < least || value >= limit; };
+  };
+  if (std::any_of(tokens.begin(), tokens.end(), outside(0, model_.tokens)) ||
+      std::any_of(labels.begin(), labels.end(), outside(-1, model_.classes))) {
+    throw Error(ErrorKind::input, "a token or label beyond the vocabulary of model " + model_.name);
+  }
+  stage(tokens.data(), tokens.size_bytes(), labels, [this] {
+    FORETRAIN_CUDA(cudaMemcpyAsync(input_.data(), staged_.data(), static_cast<std::size_t>(input_.bytes()),
+                                   cudaMemcpyDeviceToDevice, context_.compute));
+  });
+}
+
 void CudaProgram::synthesize_input(std::uint64_t seed) {
   use_device(context_.device);
+  const auto classes = static_cast<std::int32_t>(std::max<std::int64_t>(model_.classes, 1));
+  fill_labels(label_count(), labels_.as<std::int32_t>(), classes, seed, context_.compute);
+  if (model_.tokens > 0) {
+    fill_labels(options_.batch * input_elements_, input_.as<std::int32_t>(),
+                static_cast<std::int32_t>(model_.tokens), seed + 1, context_.compute);
+    FORETRAIN_CUDA(cudaStreamSynchronize(context_.compute));
+    return;
+  }
   const std::int64_t pixels = options_.batch * lowered_.tensors[0].pixels();
   const std::int64_t channels = lowered_.tensors[0].channels;
   const DeviceMemory images(context_.account, pixels * channels * 4);
   fill_normal(pixels * channels, images.data(), Scalar::f32, 1.0f, seed, context_.compute);
   convert_rows(pixels, channels, images.data(), Scalar::f32, channels, input_.data(), type_, input_channels_,
                context_.compute);
-  fill_labels(options_.batch, labels_.as<std::int32_t>(),
-              static_cast<std::int32_t>(std::max<std::int64_t>(model_.classes, 1)), seed, context_.compute);
   FORETRAIN_CUDA(cudaStreamSynchronize(context_.compute));
 }
 

@@ -29,7 +29,7 @@ class CudaProgram : public Program {
   int zero_launches() const override { return 0; }
 
   void update() override;
-  int update_launches() const override { return 1 + refresh_launches_; }
+  int update_launches() const override { return parameters_->update_launches() + refresh_launches_; }
   void set_learning_rate(double rate) override { learning_rate_ = rate; }
   void set_gradient_scale(double factor) override { gradient_scale_ = factor; }
 
@@ -41,6 +41,7 @@ class CudaProgram : public Program {
   void accumulate_gradients(bool adds) override;
 
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override;
+  void set_tokens(std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels) override;
   void synthesize_input(std::uint64_t seed) override;
 
   double loss() override;
@@ -60,6 +61,12 @@ class CudaProgram : public Program {
     return static_cast<std::size_t>(item.layer) * pass_count + static_cast<std::size_t>(item.pass);
   }
   std::int64_t stored_channels() const;
+  std::int64_t label_count() const { return options_.batch * model_.targets(); }
+  // Samples (or tokens) and labels, 4 bytes each, by pinned memory and the copy stream; make_input takes the
+  // samples from staged_.
+  template <typename F>
+  void stage(const void* samples, std::size_t sample_bytes, std::span<const std::int32_t> labels,
+             F&& make_input);
   void make_operators();
   void list_items(const Lowered& lowered);
   void count_launches();

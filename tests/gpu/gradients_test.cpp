@@ -10,10 +10,12 @@
 
 #include "device/registry.hpp"
 #include "sim/training/model_builder.hpp"
+#include "tests/gpu/compare.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::device;
+using namespace foretrain::test;
 
 namespace {
 
@@ -158,110 +160,6 @@ std::vector<Case> cases() {
     return b.add("s", {x, b.linear("b", x, 64, false)});
   });
   return all;
-}
-
-std::vector<float> normal(std::size_t count, double deviation, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<double> draw(0, deviation);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(draw(engine));
-  return values;
-}
-
-bool reads_input(const Model& model, int layer) {
-  const int from = model.layers[static_cast<std::size_t>(layer)].inputs[0];
-  return from == 0 || (model.layers[static_cast<std::size_t>(from)].kind == LayerKind::flatten &&
-                       reads_input(model, from));
-}
-
-// The same weights and batch for every backend. Samples are small multiples of 1/16, weights of the layers
-// that read them are -1, 0 or 1: their outputs are exact in bf16. The other weights are exact as well.
-void prepare(Program& program, const Model& model, std::int64_t batch) {
-  for (std::size_t p = 0; p < model.parameters.size(); ++p) {
-    const Parameter& parameter = model.parameters[p];
-    const double inputs = static_cast<double>(parameter.elements) / static_cast<double>(parameter.shape[0]);
-    const bool weight = parameter.shape.size() > 1, exact = reads_input(model, parameter.layer);
-    const double deviation = !weight ? 0.2 : exact ? 0.6 : std::sqrt(2 / inputs);
-    auto values =
-        normal(static_cast<std::size_t>(parameter.elements), deviation, static_cast<unsigned>(p) + 1);
-    const LayerKind kind = model.layers[static_cast<std::size_t>(parameter.layer)].kind;
-    const bool scale = kind == LayerKind::batch_norm && parameter.name.ends_with("weight");
-    for (float& value : values) {
-      if (scale) value += 1;
-      const float grain = exact ? (weight ? 1 : 16) : 64;
-      value = std::round(value * grain) / grain;
-      if (exact && weight) value = std::clamp(value, -1.0f, 1.0f);
-    }
-    program.write_parameter(static_cast<int>(p), values);
-  }
-  auto samples = normal(static_cast<std::size_t>(batch * element_count(model.input)), 1.5, 99);
-  for (float& value : samples) value = std::clamp(std::round(value), -3.0f, 3.0f) / 16;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < batch; ++i)
-    labels.push_back(static_cast<std::int32_t>((i * 7) % model.classes));
-  program.set_input(samples, labels);
-}
-
-void step(Program& program, bool update) {
-  program.prepare_weights();
-  program.zero_gradients();
-  for (const WorkItem& item : program.forward_items()) program.issue(item);
-  for (const WorkItem& item : program.backward_items()) program.issue(item);
-  if (update) program.update();
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
-    norm += double{b[i]} * b[i];
-  }
-  return std::sqrt(difference / std::max(norm, 1e-30));
-}
-
-struct Pair {
-  std::unique_ptr<Worker> cuda_worker, reference_worker;
-  std::unique_ptr<Program> cuda, reference;
-};
-
-Pair build(const Model& model, BuildOptions options) {
-  Pair pair;
-  pair.cuda_worker = open_backend("cuda").make_worker(0);
-  pair.reference_worker = open_backend("reference").make_worker(0);
-  pair.cuda = pair.cuda_worker->build(model, options);
-  options.precision = Precision::fp32;
-  options.gradients = ElementType::fp32;
-  pair.reference = pair.reference_worker->build(model, options);
-  prepare(*pair.cuda, model, options.batch);
-  prepare(*pair.reference, model, options.batch);
-  return pair;
-}
-
-BuildOptions options_of(const Model& model, Precision precision) {
-  BuildOptions options;
-  options.batch = 8;
-  options.precision = precision;
-  options.optimizer = model.optimizer;
-  return options;
-}
-
-void compare_gradients(const Model& model, const BuildOptions& options, double tolerance) {
-  CAPTURE(model.name);
-  CAPTURE(std::string(name_of(options.precision)));
-  const Pair pair = build(model, options);
-  step(*pair.cuda, false);
-  step(*pair.reference, false);
-  const double loss = pair.reference->loss();
-  CHECK(std::abs(pair.cuda->loss() - loss) <= tolerance * loss);
-  double worst = 0;
-  for (std::size_t p = 0; p < model.parameters.size(); ++p) {
-    CAPTURE(model.parameters[p].name);
-    const int index = static_cast<int>(p);
-    const double error = distance(pair.cuda->read_gradient(index), pair.reference->read_gradient(index));
-    CHECK(error <= tolerance);
-    worst = std::max(worst, std::isnan(error) ? 1e9 : error);
-  }
-  std::printf("gradients %-22s %-5s worst %.1e\n", model.name.c_str(), name_of(options.precision), worst);
 }
 
 }  // namespace

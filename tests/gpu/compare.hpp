@@ -1,0 +1,27 @@
+// Programs of the cuda backend held against the double-precision reference.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "device/backend.hpp"
+
+namespace foretrain::test {
+
+// The same weights and batch for every backend. Samples are small multiples of 1/16, weights of the layers
+// that read them are -1, 0 or 1: their outputs are exact in bf16. The other weights are exact as well.
+void prepare(device::Program& program, const Model& model, std::int64_t batch);
+void step(device::Program& program, bool update);
+double distance(const std::vector<float>& a, const std::vector<float>& b);  // norm of a - b over that of b
+
+struct Pair {
+  std::unique_ptr<device::Worker> cuda_worker, reference_worker;
+  std::unique_ptr<device::Program> cuda, reference;
+};
+Pair build(const Model& model, device::BuildOptions options);
+device::BuildOptions options_of(const Model& model, Precision precision);  // a batch of 8
+
+// Checks the loss and each parameter's gradient, and prints the worst.
+void compare_gradients(const Model& model, const device::BuildOptions& options, double tolerance);
+
+}  // namespace foretrain::test
