@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "device/cuda/attention_graph.hpp"
 #include "device/cuda/convolution.hpp"
 #include "device/cuda/matmul.hpp"
 #include "device/cuda/owners.hpp"
@@ -23,6 +24,7 @@ struct Context {
   CublasHandle cublas;
   PlanCache plans;
   std::map<std::string, cublasLtMatmulHeuristicResult_t> matmuls;
+  AttentionPlanCache attentions;
 };
 
 }  // namespace foretrain::device::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/cuda/attention_graph.hpp"
 #include "device/cuda/operators.hpp"
 #include "device/cuda/sequence.hpp"
 
@@ -24,6 +25,7 @@ class AttentionOperator : public Runnable {
     keeps_logarithms_ = lowering::fuses_attention(layer_, bytes_of(build.type));
     layouts();
     places();
+    if (fuse()) return;
     products();
     softmax_ = {batch_ * heads.heads * queries_,
                 keys_,
@@ -35,12 +37,22 @@ class AttentionOperator : public Runnable {
   bool has(Pass pass) const override {
     return pass == Pass::forward || (pass == Pass::backward_data && differentiable_);
   }
-  std::int64_t workspace() const override { return scratch_ + products_workspace_; }
+  std::int64_t workspace() const override {
+    if (fused_) return (is_apart_ ? scratch_ : 0) + fused_->workspace();
+    return scratch_ + products_workspace_;
+  }
   void bind(void* workspace) override {
     base_ = static_cast<std::byte*>(workspace);
-    place_operands();
+    if (fused_) {
+      bind_fused();
+    } else {
+      place_operands();
+    }
   }
-  void run(Pass pass) override { pass == Pass::forward ? forward() : backward(); }
+  void run(Pass pass) override {
+    if (fused_) return pass == Pass::forward ? fused_forward() : fused_backward();
+    pass == Pass::forward ? forward() : backward();
+  }
 
  private:
   enum Part { q, k, v, out, dout, dq, dk, dv, scores, gradient, softmax, parts };
@@ -80,6 +92,77 @@ class AttentionOperator : public Runnable {
     for (int part = 0; part < parts; ++part) {
       place_[part] = scratch_;
       scratch_ += (sizes[part] + 255) / 256 * 256;
+    }
+  }
+
+  bool fuse() {
+    const AttentionHeads& heads = layer_.attention;
+    if (!keeps_logarithms_ || heads.dropout > 0 || build_.options.deterministic) return false;
+    is_apart_ = heads.rotary_base > 0 || heads.heads != heads.kv_heads;
+    for (const int input : op_.inputs) is_apart_ |= !build_.tensor(input).differentiable;
+    const std::int64_t d = heads.head_dim;
+    const auto strides = [&](std::int64_t positions, std::int64_t channels) {
+      return is_apart_ ? HeadStrides{heads.heads * positions * d, positions * d, d}
+                       : HeadStrides{positions * channels, d, channels};
+    };
+    const HeadStrides by_q = strides(queries_, layout_[0].channels);
+    const HeadStrides by_k = strides(keys_, layout_[1].channels), by_v = strides(keys_, layout_[2].channels);
+    const HeadStrides by_out = strides(queries_, heads.heads * d);
+    fused_ = FusedAttention::make(build_.context.cudnn,
+                                  {batch_, heads.heads, queries_, keys_, d, heads.causal, build_.type, by_q,
+                                   by_k, by_v, by_out, by_out, by_q, by_k, by_v},
+                                  build_.context.attentions);
+    if (fused_ && is_apart_) {  // no scores
+      scratch_ = place_[scores];
+    }
+    return fused_ != nullptr;
+  }
+
+  // Where a part lies in a packed tensor at `place`.
+  std::byte* packed(std::int64_t place, int part) const {
+    return build_.at(place) + layout_[part].offset * bytes_of(build_.type);
+  }
+
+  void bind_fused() {
+    void* logarithms = build_.at(op_.memo);
+    if (is_apart_) {
+      fused_->bind({at(q), at(k), at(v), at(out), logarithms, at(dout), at(dq), at(dk), at(dv)},
+                   base_ + scratch_);
+      return;
+    }
+    void *in[3], *gradients[3];
+    for (int part = 0; part < 3; ++part) {
+      const auto input = static_cast<std::size_t>(source_[part]);
+      in[part] = packed(op_.inputs_at[input], part);
+      gradients[part] = packed(op_.inputs_dx[input], part);
+    }
+    fused_->bind({in[0], in[1], in[2], build_.at(op_.y), logarithms, build_.at(op_.dy), gradients[0],
+                  gradients[1], gradients[2]},
+                 base_);
+  }
+
+  void fused_forward() {
+    if (is_apart_) split_inputs();
+    fused_->forward(build_.context.cudnn);
+    if (is_apart_) join_heads(build_.type, layout_out_, at(out), build_.at(op_.y), stream());
+  }
+
+  void fused_backward() {
+    run_sums(build_, op_);
+    if (is_apart_) {
+      split_inputs();
+      split_heads(build_.type, layout_out_, build_.at(op_.y), at(out), stream());
+      split_heads(build_.type, layout_out_, build_.at(op_.dy), at(dout), stream());
+    }
+    fused_->backward(build_.context.cudnn, stream());
+    if (is_apart_) join_gradients();
+  }
+
+  void join_gradients() const {
+    constexpr Part gradients[3] = {dq, dk, dv};
+    for (int part = 0; part < 3; ++part) {
+      const std::int64_t to = op_.inputs_dx[static_cast<std::size_t>(source_[part])];
+      if (to != nowhere) join_heads(build_.type, layout_[part], at(gradients[part]), build_.at(to), stream());
     }
   }
 
@@ -183,23 +266,20 @@ class AttentionOperator : public Runnable {
                      1 / std::sqrt(static_cast<float>(layer_.attention.head_dim)), at(softmax), stream());
     multiply(of_dq);
     multiply(of_dk);
-    constexpr Part gradients[3] = {dq, dk, dv};
-    for (int part = 0; part < 3; ++part) {
-      const std::int64_t to = op_.inputs_dx[static_cast<std::size_t>(source_[part])];
-      if (to != nowhere) join_heads(type, layout_[part], at(gradients[part]), build_.at(to), stream());
-    }
+    join_gradients();
   }
 
   Build build_;
   Operator op_;
   const Layer& layer_;
   DropoutDraws draws_;
-  bool differentiable_ = false, keeps_logarithms_ = false;
+  bool differentiable_ = false, keeps_logarithms_ = false, is_apart_ = false;
   std::int64_t batch_ = 0, queries_ = 0, keys_ = 0;
   int source_[3] = {};
   HeadLayout layout_[3] = {}, layout_out_{};
   std::int64_t place_[parts] = {}, scratch_ = 0, products_workspace_ = 0;
   std::unique_ptr<Matmul> product_[products_];
+  std::unique_ptr<FusedAttention> fused_;
   Softmax softmax_{};
   std::byte* base_ = nullptr;
 };
