@@ -1,6 +1,7 @@
 #include <csignal>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/command_line.hpp"
@@ -11,7 +12,9 @@
 
 int main(int argc, char** argv) {
   using namespace foretrain;
-  app::prepare_heap();
+  // What trains for real has other uses for memory.
+  const std::string_view verb = argc > 1 ? argv[1] : "";
+  if (verb != "run" && verb != "calibrate") app::prepare_heap();
   app::install_signal_handlers();
   int status = 0;
   try {

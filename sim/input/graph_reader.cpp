@@ -274,7 +274,7 @@ Cluster read_graph(const Value& file, const std::string& name, const Value& clus
     try {
       made = {GraphReader(file, cluster, own).read(name), name};
       if (own.ok()) {
-        validate(made.topology);
+        validate_with_names(made.topology);
         read_changes(cluster, made.topology, own);
       }
     } catch (const Error& error) {

@@ -192,7 +192,7 @@ class Explainer {
   // The class of the links between nodes.
   std::string network_class() const {
     for (const Link& link : scenario_.cluster.topology.links) {
-      if (link.kind == LinkKind::network) return link.link_class;
+      if (link.kind == LinkKind::network) return class_of(scenario_.cluster.topology, link);
     }
     return "";
   }

@@ -27,7 +27,7 @@ std::vector<std::size_t> links_of(const Topology& topology, const std::string& n
     auto vertex = [&](int index) -> const std::string& {
       return topology.vertices[static_cast<std::size_t>(index)].name;
     };
-    if (fits(name, link.name) || fits(name, link.link_class)) {
+    if (fits(name, name_of(topology, link)) || fits(name, class_of(topology, link))) {
       found.push_back(l);
     } else if (fits(name, vertex(link.from)) || fits(name, vertex(link.to))) {
       by_end.push_back(l);
@@ -41,7 +41,7 @@ std::vector<std::size_t> links_of(const Topology& topology, const std::string& n
   if (!found.empty()) return found;
   std::vector<std::string> names;
   for (const Link& link : topology.links) {
-    if (names.size() < 20'000) names.push_back(link.name);
+    if (names.size() < 20'000) names.push_back(name_of(topology, link));
   }
   for (const Vertex& vertex : topology.vertices) {
     if (names.size() < 20'000) names.push_back(vertex.name);
@@ -58,10 +58,12 @@ class LinkNames {
       vertices_.emplace(topology.vertices[v].name, v);
     for (std::size_t l = 0; l < topology.links.size(); ++l) {
       const Link& link = topology.links[l];
-      others_.insert(link.name);
-      if (others_.find(link.link_class) == others_.end()) others_.insert(link.link_class);
+      others_.insert(name_of(topology, link));
       at_vertex_[static_cast<std::size_t>(link.from)].push_back(l);
       at_vertex_[static_cast<std::size_t>(link.to)].push_back(l);
+    }
+    for (std::size_t c = 0; c < topology.link_classes.size(); ++c) {
+      others_.insert(topology.link_classes.name(static_cast<int>(c)));
     }
   }
 
@@ -142,8 +144,9 @@ void change_links(Topology& topology, std::span<const LinkChange> changes) {
         if (link.reverse >= 0) topology.links[static_cast<std::size_t>(link.reverse)].half_duplex = true;
       }
       // It is no longer like its class, and reported by itself.
-      if ((change.bandwidth || change.background) && !link.link_class.starts_with(changed_class)) {
-        link.link_class = changed_class + link.link_class;
+      const std::string& own_class = class_of(topology, link);
+      if ((change.bandwidth || change.background) && !own_class.starts_with(changed_class)) {
+        link.link_class = topology.link_classes.index(changed_class + own_class);
       }
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "sim/base/random.hpp"
 
@@ -26,20 +28,47 @@ FabricWays::FabricWays(const WayGraph& graph) : graph_(graph) {
   }
   forward_.resize(vertex_.size());
   backward_.resize(vertex_.size());
+  find_twins();
+}
+
+// Twins have the same ways to everything else: what lies around one lies around the other.
+void FabricWays::find_twins() {
+  using Neighbours = std::vector<std::pair<int, int>>;  // place and length of those it leads to; then of
+                                                        // those that lead to it
+  std::map<Neighbours, std::int32_t> first_of;
+  twin_.resize(vertex_.size());
+  for (std::size_t place = 0; place < vertex_.size(); ++place) {
+    Neighbours all;
+    for (const bool is_leaving : {true, false}) {
+      const auto begin = static_cast<std::ptrdiff_t>(all.size());
+      for (const WayLink& link :
+           is_leaving ? graph_.leaving(vertex_[place]) : graph_.arriving(vertex_[place])) {
+        if (place_[at(link.other)] >= 0) all.emplace_back(place_[at(link.other)], link.length);
+      }
+      std::sort(all.begin() + begin, all.end());
+      all.emplace_back(-1, 0);
+    }
+    twin_[place] = first_of.try_emplace(std::move(all), static_cast<std::int32_t>(place)).first->second;
+  }
+}
+
+std::uint16_t FabricWays::View::distance(int asked) const {
+  return ball->distance[at(place(asked))];
 }
 
 bool FabricWays::is_small() const {
   return vertex_.size() * vertex_.size() * 2 * sizeof(std::uint16_t) <= most_bytes;
 }
 
-FabricWays::Ball& FabricWays::ball(int switch_place, bool forward) {
-  Ball& out = (forward ? forward_ : backward_)[at(switch_place)];
+FabricWays::View FabricWays::view(int switch_place, bool forward) {
+  const int twin = twin_[at(switch_place)];
+  Ball& out = (forward ? forward_ : backward_)[at(twin)];
   if (out.distance.empty()) {
     out.distance.assign(vertex_.size(), nowhere);
-    out.distance[at(switch_place)] = 0;
-    out.rings.push_back({switch_place});
+    out.distance[at(twin)] = 0;
+    out.rings.push_back({twin});
   }
-  return out;
+  return {&out, switch_place, twin};
 }
 
 // Dijkstra over short whole lengths: a list for each distance.
@@ -69,56 +98,57 @@ void FabricWays::grow(Ball& ball, bool forward, int radius) const {
 
 // Once both are settled to half of the best length so far, no way can be shorter, and the links in the middle
 // of every shortest way are labelled.
-int FabricWays::meet(Ball& from, Ball& to) const {
+int FabricWays::meet(const View& from, const View& to) const {
   constexpr int none = std::numeric_limits<int>::max(), stride = 3;
   for (;;) {
-    const Ball& smaller = from.rings.size() <= to.rings.size() ? from : to;
-    const Ball& larger = &smaller == &from ? to : from;
+    const View& smaller = from.ball->rings.size() <= to.ball->rings.size() ? from : to;
+    const View& larger = &smaller == &from ? to : from;
     int best = none;
-    for (const auto& ring : smaller.rings) {
-      for (const int place : ring) {
-        const int beyond = larger.distance[at(place)];
-        if (beyond != nowhere) best = std::min(best, smaller.distance[at(place)] + beyond);
+    for (const auto& ring : smaller.ball->rings) {
+      for (const int own : ring) {
+        const int place = smaller.place(own), beyond = larger.distance(place);
+        if (beyond != nowhere) best = std::min(best, smaller.distance(place) + beyond);
       }
     }
     const int half = best == none ? 0 : (best + 1) / 2;
-    if (best != none && from.radius >= half && to.radius >= half) return best;
-    if (best == none && from.is_whole() && to.is_whole()) return -1;
-    const int radius = best == none ? std::min(from.radius, to.radius) + stride : half;
-    grow(from, true, radius);
-    grow(to, false, radius);
+    if (best != none && from.ball->radius >= half && to.ball->radius >= half) return best;
+    if (best == none && from.ball->is_whole() && to.ball->is_whole()) return -1;
+    const int radius = best == none ? std::min(from.ball->radius, to.ball->radius) + stride : half;
+    grow(*from.ball, true, radius);
+    grow(*to.ball, false, radius);
   }
 }
 
+// Of twins all pairs lie equally far apart, and from any other switch.
 int FabricWays::distance(int from, int to) {
   if (from == to) return 0;
   const int a = place_[at(from)], b = place_[at(to)];
-  const auto [found, is_new] = distances_.try_emplace(
-      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32) | static_cast<std::uint32_t>(b), -1);
-  if (is_new) found->second = meet(ball(a, true), ball(b, false));
+  const auto key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(twin_[at(a)])) << 32) |
+                   static_cast<std::uint32_t>(twin_[at(b)]);
+  const auto [found, is_new] = distances_.try_emplace(key, -1);
+  if (is_new) found->second = meet(view(a, true), view(b, false));
   return found->second;
 }
 
 // A place in the middle of a shortest way: half the length away, or the next on the way. By the hash: drawn
 // until one fits, which is at once where the fabric is regular; else of all that fit.
-int FabricWays::meeting(const Ball& from, const Ball& to, int length, std::uint64_t flow_hash,
+int FabricWays::meeting(const View& from, const View& to, int length, std::uint64_t flow_hash,
                         bool first) const {
-  auto fits = [&](int place, int d) {
-    return from.distance[at(place)] == d && d + to.distance[at(place)] == length;
-  };
+  auto fits = [&](int place, int d) { return from.distance(place) == d && d + to.distance(place) == length; };
   const int half = (length + 1) / 2;
   constexpr std::uint64_t draws = 4;
-  if (!first && !from.rings[at(half)].empty()) {
-    const auto& ring = from.rings[at(half)];
+  const auto& rings = from.ball->rings;
+  if (!first && !rings[at(half)].empty()) {
+    const auto& ring = rings[at(half)];
     for (std::uint64_t draw = 0; draw < draws; ++draw) {
-      const int place = ring[mixed_bits(~flow_hash + draw) % ring.size()];
+      const int place = from.place(ring[mixed_bits(~flow_hash + draw) % ring.size()]);
       if (fits(place, half)) return place;
     }
   }
   std::vector<int> all;
-  for (int d = half; d < half + WayGraph::longest_link && at(d) < from.rings.size(); ++d) {
-    for (const int place : from.rings[at(d)]) {
-      if (fits(place, d)) all.push_back(place);
+  for (int d = half; d < half + WayGraph::longest_link && at(d) < rings.size(); ++d) {
+    for (const int own : rings[at(d)]) {
+      if (const int place = from.place(own); fits(place, d)) all.push_back(place);
     }
     if (!all.empty()) break;
   }
@@ -128,27 +158,26 @@ int FabricWays::meeting(const Ball& from, const Ball& to, int length, std::uint6
 void FabricWays::append_way(int from, int to, std::uint64_t flow_hash, bool first, std::vector<int>& way) {
   if (from == to) return;
   const int length = distance(from, to);
-  const Ball& source = ball(place_[at(from)], true);
-  const Ball& target = ball(place_[at(to)], false);
+  const View source = view(place_[at(from)], true);
+  const View target = view(place_[at(to)], false);
   auto choice = [&](std::uint64_t fitting, std::uint64_t salt) {
     return first || fitting == 1 ? 0 : mixed_bits(flow_hash ^ salt) % fitting;
   };
   const int middle = meeting(source, target, length, flow_hash, first);
   std::vector<const WayLink*>& fitting = fitting_;
-  auto walk = [&](const Ball& ball, bool back) {
+  auto walk = [&](const View& view, bool back) {
     const auto begin = static_cast<std::ptrdiff_t>(way.size());
-    for (int place = middle; ball.distance[at(place)] != 0;) {
+    for (int place = middle, distance = view.distance(middle); distance != 0;) {
       const int vertex = vertex_[at(place)];
       fitting.clear();
       for (const WayLink& link : back ? graph_.arriving(vertex) : graph_.leaving(vertex)) {
         const int other = place_[at(link.other)];
-        if (other >= 0 && ball.distance[at(other)] + link.length == ball.distance[at(place)]) {
-          fitting.push_back(&link);
-        }
+        if (other >= 0 && view.distance(other) + link.length == distance) fitting.push_back(&link);
       }
       const WayLink& taken = *fitting[choice(fitting.size(), static_cast<std::uint64_t>(vertex))];
       way.push_back(taken.link);
       place = place_[at(taken.other)];
+      distance -= taken.length;
     }
     if (back) std::reverse(way.begin() + begin, way.end());
   };

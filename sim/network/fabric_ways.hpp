@@ -33,15 +33,25 @@ class FabricWays {
     bool is_whole() const { return radius + 1 >= static_cast<int>(rings.size()); }
   };
 
-  Ball& ball(int switch_place, bool forward);
+  // The ball around a switch seen as that of its twin: both have changed places.
+  struct View {
+    Ball* ball = nullptr;
+    int own = 0, twin = 0;
+    int place(int place) const { return place == own ? twin : place == twin ? own : place; }
+    std::uint16_t distance(int place) const;
+  };
+
+  void find_twins();
+  View view(int switch_place, bool forward);
   void grow(Ball& ball, bool forward, int radius) const;
   // Both balls, so large that they meet; the length, or -1.
-  int meet(Ball& from, Ball& to) const;
-  int meeting(const Ball& from, const Ball& to, int length, std::uint64_t flow_hash, bool first) const;
+  int meet(const View& from, const View& to) const;
+  int meeting(const View& from, const View& to, int length, std::uint64_t flow_hash, bool first) const;
 
   const WayGraph& graph_;
   std::vector<std::int32_t> place_;  // of a vertex among the switches, -1: none
   std::vector<std::int32_t> vertex_;
+  std::vector<std::int32_t> twin_;  // the first switch with the same neighbours (leaves of a pod), or itself
   std::vector<Ball> forward_, backward_;
   std::unordered_map<std::uint64_t, int> distances_;
   std::vector<const WayLink*> fitting_;  // of one choice

@@ -47,8 +47,8 @@ Time add_transfers(const Topology& topology, Routes& routes, const RankGroup& gr
   Time longest;
   for (const Transfer& transfer : transfers) {
     Time latency;
-    for (int link : routes.between(group.workers[static_cast<std::size_t>(transfer.from)],
-                                   group.workers[static_cast<std::size_t>(transfer.to)])) {
+    for (int link : routes.way(group.workers[static_cast<std::size_t>(transfer.from)],
+                               group.workers[static_cast<std::size_t>(transfer.to)])) {
       add_share(topology, link, transfer.share, shares);
       latency += topology.links[static_cast<std::size_t>(link)].latency;
     }
@@ -72,18 +72,13 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
   std::vector<double> shares(topology.links.size());
   for (const auto& [link, share] : extra) add_share(topology, link, share, shares);
   loads.longest_latency = add_transfers(topology, routes, group, transfers, shares);
-  std::map<std::string_view, ClassLoad> classes;
-  ClassLoad* last = nullptr;  // links of a class mostly follow each other
+  std::vector<ClassLoad> by_class(topology.link_classes.size());
   std::map<std::tuple<LinkKind, double, double>, double> wires;
   for (std::size_t index = 0; index < shares.size(); ++index) {
     const double share = shares[index];
     if (share == 0) continue;
     const Link& link = topology.links[index];
-    if (last == nullptr || last->link_class != link.link_class) {
-      last = &classes[link.link_class];
-      last->link_class = link.link_class;
-    }
-    ClassLoad& load = *last;
+    ClassLoad& load = by_class[static_cast<std::size_t>(link.link_class)];
     load.kind = link.kind;
     ++load.used;
     load.share = std::max(load.share, share);
@@ -91,7 +86,13 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
                              link.background.bytes_per_second()}];
     busiest = std::max(busiest, share);
   }
-  for (auto& [name, load] : classes) loads.classes.push_back(std::move(load));
+  for (std::size_t c = 0; c < by_class.size(); ++c) {
+    if (by_class[c].used == 0) continue;
+    by_class[c].link_class = topology.link_classes.name(static_cast<int>(c));
+    loads.classes.push_back(std::move(by_class[c]));
+  }
+  std::sort(loads.classes.begin(), loads.classes.end(),
+            [](const ClassLoad& a, const ClassLoad& b) { return a.link_class < b.link_class; });
   for (const auto& [wire, share] : wires) {
     const auto& [kind, rate, background] = wire;
     loads.wires.push_back({kind, rate, background, share});

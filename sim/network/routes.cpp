@@ -4,11 +4,13 @@
 #include <deque>
 #include <limits>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/network/fabric_ways.hpp"
+#include "sim/network/node_copies.hpp"
 #include "sim/network/way_graph.hpp"
 
 namespace foretrain {
@@ -31,27 +33,48 @@ struct Side {
   bool known(int vertex, int round) const { return entries[at(vertex)].round == round; }
 };
 
+std::uint64_t pair_key(int from, int to) {
+  return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32) |
+         static_cast<std::uint32_t>(to);
+}
+
 constexpr WayLink no_link{-1, -1, 0, LinkKind::network};
+
+// A shortest way between a worker and a vertex of its node from which a link goes on outside.
+struct NodeEnd {
+  int length = 0;
+  int inside = 0;                    // the vertex
+  std::uint32_t place = 0;           // of the link among those that leave it, or arrive
+  std::uint32_t begin = 0, end = 0;  // links of the way within the node, in a list of all
+};
 
 // A way from a worker to a switch of the network, or from one to a worker.
 struct Gate {
   int outside = 0;  // the switch
   int length = 0;
-  std::uint32_t begin = 0, end = 0;  // links of the way, in a list of all
+  std::uint32_t begin = 0, end = 0;  // links of the way within the node, in a list of all
+  int shift = 0;                     // to be added to them
+  int link = 0;                      // the one outside
 };
 
 // Of workers that have been asked for.
 struct Gates {
+  struct Ends {
+    std::uint32_t begin = 0, end = 0;
+    bool may_move = false;  // no other way is as short: in copies of the node the same one is taken
+  };
   std::vector<std::pair<std::uint32_t, std::uint32_t>> of_vertex;  // begin and end in `all`; 0, 0: not yet
   std::vector<Gate> all = {{}};
+  std::unordered_map<int, Ends> ends_of;  // a worker
+  std::vector<NodeEnd> ends;
   std::vector<int> links;
 
   std::span<const Gate> of(int worker) const {
     const auto [begin, end] = of_vertex[at(worker)];
     return std::span(all).subspan(begin, end - begin);
   }
-  void append_way(const Gate& gate, std::vector<int>& way) const {
-    way.insert(way.end(), links.begin() + gate.begin, links.begin() + gate.end);
+  void append_inside(const Gate& gate, std::vector<int>& way) const {
+    for (std::uint32_t i = gate.begin; i < gate.end; ++i) way.push_back(links[i] + gate.shift);
   }
 };
 
@@ -97,6 +120,7 @@ struct Routes::State {
   const Topology* topology;
   WayGraph graph;
   FabricWays fabric;
+  NodeCopies copies;
   bool by_fabric;  // ways between nodes are put together from gates and the ways of the fabric
   Side forward, backward;
   int round = 0;
@@ -110,13 +134,21 @@ struct Routes::State {
   std::vector<Pair> pairs;          // of equally short ways
   std::vector<std::uint32_t> used;  // by link, how many ways cross it, where they are spread
   Gates exits, entries;
+  bool has_ties = false;  // the search met ways of one length
   KnownWays known;
-  std::deque<std::vector<int>> ways;  // a deque: spans into it stay valid
+  struct InsideWay {
+    std::vector<int> links;
+    bool may_move = false;
+  };
+  std::unordered_map<std::uint64_t, InsideWay> inside;  // of the first node of a like, by both ends
+  std::vector<int> found;                               // the way asked for last
+  std::deque<std::vector<int>> ways;                    // a deque: spans into it stay valid
 
   explicit State(const Topology& t)
       : topology(&t),
         graph(t),
         fabric(graph),
+        copies(graph),
         by_fabric(t.network.routes != RouteChoice::spread && fabric.is_small()) {
     forward.entries.resize(t.vertices.size());
     backward.entries.resize(t.vertices.size());
@@ -164,6 +196,7 @@ struct Routes::State {
     const bool is_known = entry.round == round;
     if (is_known && distance > entry.distance) return;
     if (is_known && distance == entry.distance) {
+      has_ties = true;
       if (order(link.link) < order(entry.link.link)) entry.link = link;
       return;
     }
@@ -203,6 +236,7 @@ struct Routes::State {
         continue;
       }
       const int total = reached + other.entries[at(link.other)].distance;
+      has_ties = has_ties || (total == best && link.other != meeting);
       if (total < best || (total == best && meeting_order(link.other) < meeting_order(meeting))) {
         best = total;
         meeting = link.other;
@@ -266,59 +300,89 @@ struct Routes::State {
     return way;
   }
 
-  // The shortest ways between a worker and the switches around its node, one for each link that they may end
-  // with; nearest first.
-  std::span<const Gate> gates(int worker, bool is_exit) {
+  // The shortest ways between a worker and the links that join its node to others, nearest first.
+  Gates::Ends node_ends(int worker, bool is_exit) {
     Gates& known_gates = is_exit ? exits : entries;
-    auto& [first_gate, last_gate] = known_gates.of_vertex[at(worker)];
-    if (last_gate > 0) return known_gates.of(worker);
-    std::vector<Gate>& all = known_gates.all;
-    first_gate = static_cast<std::uint32_t>(all.size());
+    const auto [place, is_new] = known_gates.ends_of.try_emplace(worker);
+    if (!is_new) return place->second;
     struct End {
-      int length, outside, inside, link;
+      int length, inside;
+      std::size_t place;
     };
     std::vector<End> ends;
     ++round;
     Side& side = is_exit ? forward : backward;
-    const std::uint64_t hash = std::exchange(flow_hash, 0);
-    start(side, worker);
     const int node = graph.node(worker);
+    const std::uint64_t hash = std::exchange(flow_hash, 0);
+    const int own_node = std::exchange(from_node, is_exit ? node : -1);
+    const int other_node = std::exchange(to_node, is_exit ? -1 : node);
+    has_ties = false;
+    start(side, worker);
     while (!side.queue.empty()) {
       const auto [distance, vertex] = side.queue.top();
       side.queue.pop();
       const Side::Entry here = side.entries[at(vertex)];
       if (distance > here.distance) continue;
-      for (const WayLink& link : is_exit ? graph.leaving(vertex) : graph.arriving(vertex)) {
+      const std::span<const WayLink> links = is_exit ? graph.leaving(vertex) : graph.arriving(vertex);
+      for (std::size_t i = 0; i < links.size(); ++i) {
+        const WayLink& link = links[i];
         if (!(is_exit ? may_cross(vertex, here.link, link) : may_cross(vertex, link, here.link))) continue;
         const int reached = distance + link.length;
-        if (!graph.is_outside(link.other)) {
-          if (graph.node(link.other) == node) label(side, link.other, reached, link);
-          continue;
+        if (graph.is_outside(link.other)) {
+          ends.push_back({reached, vertex, i});
+        } else if (graph.node(link.other) == node) {
+          label(side, link.other, reached, link);
         }
-        ends.push_back({reached, link.other, vertex, link.link});
       }
     }
     flow_hash = hash;
+    from_node = own_node;
+    to_node = other_node;
     std::stable_sort(ends.begin(), ends.end(),
                      [](const End& a, const End& b) { return a.length < b.length; });
+    Gates::Ends& out = place->second;
+    out.may_move = !has_ties;
+    out.begin = static_cast<std::uint32_t>(known_gates.ends.size());
     for (const End& end : ends) {
-      const bool is_longer = std::any_of(all.begin() + first_gate, all.end(), [&](const Gate& nearer) {
-        return nearer.outside == end.outside && nearer.length < end.length;
-      });
-      if (is_longer) continue;
       std::vector<int> way = way_back(side, end.inside, worker);
-      way.insert(way.begin(), end.link);
       if (is_exit) std::reverse(way.begin(), way.end());
       const auto begin = static_cast<std::uint32_t>(known_gates.links.size());
       known_gates.links.insert(known_gates.links.end(), way.begin(), way.end());
-      all.push_back({end.outside, end.length, begin, begin + static_cast<std::uint32_t>(way.size())});
+      known_gates.ends.push_back({end.length, end.inside, static_cast<std::uint32_t>(end.place), begin,
+                                  begin + static_cast<std::uint32_t>(way.size())});
     }
-    last_gate = static_cast<std::uint32_t>(all.size());
+    out.end = static_cast<std::uint32_t>(known_gates.ends.size());
+    return out;
+  }
+
+  // The shortest ways between a worker and the switches around its node, one for each link that they may end
+  // with; nearest first.
+  std::span<const Gate> gates(int worker, bool is_exit) {
+    Gates& known_gates = is_exit ? exits : entries;
+    if (known_gates.of_vertex[at(worker)].second > 0) return known_gates.of(worker);
+    NodeShift shift = copies.shift(graph.node(worker));
+    Gates::Ends ends = node_ends(worker - shift.vertex, is_exit);
+    if (shift.vertex != 0 && !ends.may_move) {
+      shift = {};
+      ends = node_ends(worker, is_exit);
+    }
+    std::vector<Gate>& all = known_gates.all;
+    const auto first_gate = static_cast<std::uint32_t>(all.size());
+    for (std::uint32_t e = ends.begin; e < ends.end; ++e) {
+      const NodeEnd& end = known_gates.ends[e];
+      const int vertex = end.inside + shift.vertex;
+      const WayLink& link = (is_exit ? graph.leaving(vertex) : graph.arriving(vertex))[end.place];
+      const bool is_longer = std::any_of(all.begin() + first_gate, all.end(), [&](const Gate& nearer) {
+        return nearer.outside == link.other && nearer.length < end.length;
+      });
+      if (!is_longer) all.push_back({link.other, end.length, end.begin, end.end, shift.link, link.link});
+    }
+    known_gates.of_vertex[at(worker)] = {first_gate, static_cast<std::uint32_t>(all.size())};
     return known_gates.of(worker);
   }
 
   // From node to node: out by a gate, over the fabric, in by a gate.
-  std::vector<int> compose() {
+  void compose(std::vector<int>& way) {
     const std::span<const Gate> leaving = gates(from, true);
     const std::span<const Gate> arriving = gates(to, false);
     int best = std::numeric_limits<int>::max();
@@ -326,30 +390,62 @@ struct Routes::State {
     fitting.clear();
     for (const Gate& out : leaving) {
       for (const Gate& in : arriving) {
-        const int inside = out.length + in.length;
-        if (inside > best) break;
+        const int within = out.length + in.length;
+        if (within > best) break;
         const int between = fabric.distance(out.outside, in.outside);
-        if (between < 0 || inside + between > best) continue;
-        if (inside + between < best) fitting.clear();
-        best = inside + between;
+        if (between < 0 || within + between > best) continue;
+        if (within + between < best) fitting.clear();
+        best = within + between;
         fitting.push_back({&out, &in});
       }
     }
     if (fitting.empty()) refuse();
     const bool is_first = topology->network.routes == RouteChoice::first;
     const Pair& taken = fitting[is_first ? 0 : mixed_bits(flow_hash) % fitting.size()];
-    std::vector<int> way;
-    exits.append_way(*taken.out, way);
+    exits.append_inside(*taken.out, way);
+    way.push_back(taken.out->link);
     fabric.append_way(taken.out->outside, taken.in->outside, flow_hash, is_first, way);
-    entries.append_way(*taken.in, way);
-    return way;
+    way.push_back(taken.in->link);
+    entries.append_inside(*taken.in, way);
   }
 
-  std::vector<int> find(int first, int last) {
+  // Within a node: as in the first of its like, where that leaves no choice.
+  void search_inside(int first, int last, std::vector<int>& way) {
+    const NodeShift shift = copies.shift(from_node);
+    const int like_first = first - shift.vertex, like_last = last - shift.vertex;
+    const auto [place, is_new] = inside.try_emplace(pair_key(like_first, like_last));
+    InsideWay& like = place->second;
+    if (is_new) {
+      begin(like_first, like_last);
+      has_ties = false;
+      like.links = search();
+      like.may_move = !has_ties && std::all_of(like.links.begin(), like.links.end(), [&](int link) {
+        const Link& crossed = topology->links[at(link)];
+        return !graph.is_outside(crossed.from) && !graph.is_outside(crossed.to);
+      });
+    }
+    if (like.may_move || shift.vertex == 0) {
+      for (int link : like.links) way.push_back(link + shift.link);
+    } else {
+      begin(first, last);
+      way = search();
+    }
+  }
+
+  // Valid until the next.
+  const std::vector<int>& find(int first, int last) {
     begin(first, last);
-    const bool is_between_nodes = from_node >= 0 && to_node >= 0 && from_node != to_node &&
-                                  !graph.is_outside(from) && !graph.is_outside(to);
-    return by_fabric && is_between_nodes ? compose() : search();
+    found.clear();
+    const bool is_inside_nodes =
+        from_node >= 0 && to_node >= 0 && !graph.is_outside(from) && !graph.is_outside(to);
+    if (is_inside_nodes && from_node != to_node && by_fabric) {
+      compose(found);
+    } else if (is_inside_nodes && from_node == to_node && used.empty()) {
+      search_inside(first, last, found);
+    } else {
+      found = search();
+    }
+    return found;
   }
 };
 
@@ -360,13 +456,12 @@ Routes& Routes::operator=(Routes&&) noexcept = default;
 
 std::span<const int> Routes::between(int from, int to) {
   if (from == to) return {};
-  const std::uint64_t key =
-      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32) | static_cast<std::uint32_t>(to);
+  const std::uint64_t key = pair_key(from, to);
   auto& ways = state_->ways;
   if (const KnownWays::Way* known = state_->known.find(key)) {
     return std::span<const int>(ways[known->chunk]).subspan(known->begin, known->length);
   }
-  const std::vector<int> way = state_->find(from, to);
+  const std::vector<int>& way = state_->find(from, to);
   constexpr std::size_t chunk = 1 << 16;
   if (ways.empty() || ways.back().size() + way.size() > ways.back().capacity()) {
     ways.emplace_back();
@@ -377,6 +472,12 @@ std::span<const int> Routes::between(int from, int to) {
   state_->known.insert({key, static_cast<std::uint32_t>(ways.size() - 1), static_cast<std::uint32_t>(begin),
                         static_cast<std::uint32_t>(way.size())});
   return std::span<const int>(ways.back()).subspan(begin, way.size());
+}
+
+std::span<const int> Routes::way(int from, int to) {
+  if (from == to) return {};
+  const bool depends_on_others = !state_->used.empty();
+  return depends_on_others ? between(from, to) : std::span<const int>(state_->find(from, to));
 }
 
 Time Routes::latency(int from, int to) {

@@ -24,6 +24,9 @@ class Routes {
   // once.
   std::span<const int> between(int from, int to);
 
+  // The same, not remembered: the span holds until the next way is asked for.
+  std::span<const int> way(int from, int to);
+
   // Sum of the latencies on the way.
   Time latency(int from, int to);
 

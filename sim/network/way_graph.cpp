@@ -3,7 +3,7 @@
 namespace foretrain {
 namespace {
 
-std::int16_t length_of(const Topology& topology, const Link& link) {
+std::int8_t length_of(const Topology& topology, const Link& link) {
   if (link.kind == LinkKind::network) return 3;
   if (link.kind != LinkKind::pcie) return 2;
   auto is_bridge = [&](int vertex) {

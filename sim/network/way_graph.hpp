@@ -13,7 +13,7 @@ namespace foretrain {
 struct WayLink {
   int other = 0;  // vertex at the far end
   int link = 0;
-  std::int16_t length = 0;  // NVLink and memory 2, network and PCIe 3, between host bridges 5
+  std::int8_t length = 0;  // NVLink and memory 2, network and PCIe 3, between host bridges 5
   LinkKind kind = LinkKind::network;
 };
 

@@ -81,7 +81,7 @@ std::string topology_dot(const Topology& topology) {
     if (link.reverse >= 0 && link.reverse < static_cast<int>(l)) continue;
     const std::string rate =
         link.kind == LinkKind::network ? format_bit_rate(link.rate) : format_byte_rate(link.rate);
-    const bool differs = link.half_duplex || link.link_class.starts_with("changed ");
+    const bool differs = link.half_duplex || class_of(topology, link).starts_with("changed ");
     fmt::format_to(into, "  v{} -- v{} [label={}, color=\"{}\"{}{}];\n", link.from, link.to, quoted(rate),
                    color_of(link.kind), differs ? ", style=dashed" : "",
                    link.reverse < 0 ? ", dir=forward" : "");

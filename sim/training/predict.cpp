@@ -70,17 +70,18 @@ void fill_links(const Scenario& scenario, const StepSimulation& simulation, doub
   for (const CollectiveUse& use : simulation.collectives()) {
     for (const WireUse& wire : use.cost.wire) bytes[wire.link_class] += wire.bytes;
   }
-  std::map<std::string, LinkUse> classes;
-  LinkUse* last = nullptr;  // links of a class mostly follow each other
-  for (const Link& link : scenario.cluster.topology.links) {
-    if (last == nullptr || last->name != link.link_class) {
-      last = &classes[link.link_class];
-      last->name = link.link_class;
-    }
-    LinkUse& use = *last;
+  const Topology& topology = scenario.cluster.topology;
+  std::vector<LinkUse> by_class(topology.link_classes.size());
+  for (const Link& link : topology.links) {
+    LinkUse& use = by_class[static_cast<std::size_t>(link.link_class)];
     ++use.count;
     const double rate = link.rate.bytes_per_second() * link.efficiency;
     if (use.count == 1 || rate < use.bandwidth) use.bandwidth = rate;
+  }
+  std::map<std::string, LinkUse> classes;
+  for (std::size_t c = 0; c < by_class.size(); ++c) {
+    by_class[c].name = topology.link_classes.name(static_cast<int>(c));
+    if (by_class[c].count > 0) classes.emplace(by_class[c].name, by_class[c]);
   }
   for (auto& [name, use] : classes) {
     const auto found = bytes.find(name);

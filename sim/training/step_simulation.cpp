@@ -20,8 +20,8 @@ namespace {
 constexpr double assumed_collective_host = 15e-6;
 constexpr int most_steps = 24;
 constexpr std::size_t most_recorded_classes = 256;
-constexpr std::size_t many_speeds = 64;
-constexpr std::size_t few_speeds = 16;  // of each program
+constexpr std::size_t many_speeds = 24;
+constexpr std::size_t few_speeds = 12;  // of each program
 
 double collective_host(const Profile& profile) {
   std::vector<double> hosts;
@@ -98,6 +98,10 @@ int nodes_of_first(const Topology& topology, int workers) {
 
 StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& change,
                                std::shared_ptr<const CollectiveModel> network)
+    : StepSimulation(scenario, change, std::move(network), nullptr) {}
+
+StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& change,
+                               std::shared_ptr<const CollectiveModel> network, const StepSimulation* like)
     : workers_(change.workers > 0 ? change.workers
                                   : static_cast<int>(scenario.cluster.topology.workers.size())),
       batch_per_worker_(change.batch_per_worker.value_or(scenario.batch_per_worker)),
@@ -118,9 +122,11 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   const Model* model = scenario.model.get();
   Model listed;
   double host = assumed_collective_host;
-  const std::int64_t micro_batch = std::max<std::int64_t>(1, batch_per_worker_ / accumulation);
+  const std::int64_t micro_batch = micro_batch_ = std::max<std::int64_t>(1, batch_per_worker_ / accumulation);
   if (scenario.profile) {
-    times_ = step_times(*model, *scenario.profile, scenario.precision, micro_batch, scenario.optimizer);
+    times_ = like != nullptr && like->micro_batch_ == micro_batch
+                 ? like->times_
+                 : step_times(*model, *scenario.profile, scenario.precision, micro_batch, scenario.optimizer);
     host = collective_host(*scenario.profile);
     if (!scenario.profile->launches.empty()) {
       const LaunchCosts& costs = scenario.profile->launches.back();
@@ -245,7 +251,7 @@ void StepSimulation::add_others(ReplayInput& input) const {
 }
 
 StepSimulation StepSimulation::changed(const Scenario& scenario, const StepChange& change) const {
-  StepSimulation out(scenario, change, network_);
+  StepSimulation out(scenario, change, network_, this);
   out.few_suffice_ = few_suffice_;
   out.events_ = events_;
   return out;

@@ -90,6 +90,9 @@ class StepSimulation {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  // `like` is of the same scenario; what it knows is taken over.
+  StepSimulation(const Scenario& scenario, const StepChange& change,
+                 std::shared_ptr<const CollectiveModel> network, const StepSimulation* like);
   StepOutcome outcome(const StepFactors& factors, bool keeps_slices) const;
   // Groups of a graph that holds several jobs begin at first_group.
   std::size_t use_of(const Operation& operation, int first_group) const;
@@ -116,6 +119,7 @@ class StepSimulation {
       use_of_;  // by group, kind and bytes, into collectives_
   int workers_ = 1;
   std::int64_t batch_per_worker_ = 1;
+  std::int64_t micro_batch_ = 1;  // of a worker
   std::shared_ptr<const CollectiveModel> network_;
   std::shared_ptr<const Profile> profile_;
   Precision gradients_ = Precision::fp32;

@@ -46,7 +46,7 @@ TEST_CASE("links by name, by vertex, by class; what is left of one that others u
   CHECK(topology.links[2].rate == Rate(5e8));
   CHECK(topology.links[3].rate == Rate(5e8));
   CHECK(topology.links[4].rate == Rate(1e9));
-  CHECK(topology.links[2].link_class == "changed host");
+  CHECK(class_of(topology, topology.links[2]) == "changed host");
   CHECK(ring_seconds(topology) > 1.5 * before);
 
   EthernetNodes nodes;
@@ -56,8 +56,9 @@ TEST_CASE("links by name, by vertex, by class; what is left of one that others u
   const std::vector<LinkChange> nic = {{"node1.nic0", Rate(5e8), {}, {}, false, false}};
   change_links(slot, nic);
   for (const Link& link : slot.links) {
-    const bool is_changed = link.link_class.starts_with("changed");
-    CHECK(is_changed == (link.kind == LinkKind::network && link.name.find("node1") != std::string::npos));
+    const bool is_changed = class_of(slot, link).starts_with("changed");
+    CHECK(is_changed ==
+          (link.kind == LinkKind::network && name_of(slot, link).find("node1") != std::string::npos));
   }
 
   Topology shared = star(4);
@@ -85,7 +86,7 @@ TEST_CASE("many changes at once do what they do one by one") {
   for (const LinkChange& change : changes) change_links(one_by_one, {&change, 1});
   for (std::size_t l = 0; l < at_once.links.size(); ++l) {
     CHECK(at_once.links[l].rate == one_by_one.links[l].rate);
-    CHECK(at_once.links[l].link_class == one_by_one.links[l].link_class);
+    CHECK(class_of(at_once, at_once.links[l]) == class_of(one_by_one, one_by_one.links[l]));
   }
 }
 

@@ -27,13 +27,13 @@ EthernetNodes nodes_of(int nodes, int gpus, int nics) {
 
 int count(const Topology& topology, const std::string& link_class) {
   int links = 0;
-  for (const Link& link : topology.links) links += link.link_class == link_class;
+  for (const Link& link : topology.links) links += class_of(topology, link) == link_class;
   return links / 2;
 }
 
 Rate rate_of(const Topology& topology, const std::string& link_class) {
   for (const Link& link : topology.links) {
-    if (link.link_class == link_class) return link.rate;
+    if (class_of(topology, link) == link_class) return link.rate;
   }
   return {};
 }
@@ -80,7 +80,7 @@ TEST_CASE("a fat tree of radix 4 is that of the textbook") {
   std::vector<std::string> classes;
   for (int link : routes.between(tree.workers[0], tree.workers[15])) {
     const Link& crossed = tree.links[static_cast<std::size_t>(link)];
-    if (crossed.kind == LinkKind::network) classes.push_back(crossed.link_class);
+    if (crossed.kind == LinkKind::network) classes.push_back(class_of(tree, crossed));
   }
   CHECK(classes ==
         std::vector<std::string>{"nic", "leaf uplink", "core uplink", "core uplink", "leaf uplink", "nic"});
@@ -144,7 +144,8 @@ TEST_CASE("a dragonfly joins all groups, and none twice") {
   CHECK(count(topology, "global") == 6 * 5 / 2);
   std::map<std::string, int> ports;
   for (const Link& link : topology.links) {
-    if (link.link_class == "global") ++ports[topology.vertices[static_cast<std::size_t>(link.from)].name];
+    if (class_of(topology, link) == "global")
+      ++ports[topology.vertices[static_cast<std::size_t>(link.from)].name];
   }
   for (const auto& [router, links] : ports) CHECK(links <= 2);  // 5 others over 3 routers
 }
@@ -200,4 +201,16 @@ TEST_CASE("the DGX-1's mesh has six links a GPU; a PCIe tree meets at switch, so
   CHECK(hops(0, 1) == 2);  // one switch
   CHECK(hops(0, 2) == 4);  // one socket
   CHECK(hops(0, 4) == 5);  // both
+}
+
+TEST_CASE("no family gives two vertices one name") {
+  const EthernetNodes nodes = nodes_of(8, 2, 2);
+  CHECK_NOTHROW(validate_with_names(make_topology(nodes)));
+  for (const FabricNodes& family :
+       {FabricNodes{nodes, LeafSpineShape{2, 0, 1}}, FabricNodes{nodes, FatTreeShape{}},
+        FabricNodes{nodes, RailShape{2, true, 0, 1}}, FabricNodes{nodes, RailShape{2, false, 0, 1}},
+        FabricNodes{nodes, DragonflyShape{2, 2, 1}}, FabricNodes{nodes, Torus{{2, 4}}},
+        FabricNodes{nodes, WanShape{2, Rate(1e9), Time::seconds(0.01)}}}) {
+    CHECK_NOTHROW(validate_with_names(make_topology(family)));
+  }
 }

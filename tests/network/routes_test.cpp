@@ -25,7 +25,7 @@ std::string way(const Topology& topology, Routes& routes, const char* from, cons
   std::string text;
   for (int link : routes.between(find_vertex(topology, from), find_vertex(topology, to))) {
     if (!text.empty()) text += ' ';
-    text += topology.links[static_cast<std::size_t>(link)].name;
+    text += name_of(topology, topology.links[static_cast<std::size_t>(link)]);
   }
   return text;
 }
@@ -52,8 +52,9 @@ TEST_CASE("a message from node to node over a switch crosses two links of the ne
 
 TEST_CASE("cutting the only path is an error that names it") {
   Topology topology = make_topology(two_nodes_of_four());
-  std::erase_if(topology.links, [](const Link& link) {
-    return link.name == "node1.nic0>switch" || link.name == "node1.nic1>switch";
+  std::erase_if(topology.links, [&](const Link& link) {
+    const std::string name = name_of(topology, link);
+    return name == "node1.nic0>switch" || name == "node1.nic1>switch";
   });
   Routes routes(topology);
   CHECK_THROWS_WITH_AS(routes.between(topology.workers[4], topology.workers[0]),
@@ -67,7 +68,7 @@ TEST_CASE("a broken topology is refused with every finding") {
   topology.vertices[1].name = topology.vertices[0].name;
   topology.workers.push_back(topology.workers[0]);
   try {
-    validate(topology);
+    validate_with_names(topology);
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.diagnostics().size() == 3);

@@ -220,7 +220,8 @@ TEST_CASE("bytes on the links step by step are those of the closed form") {
                                                   rank_group(topology, ranks), Bytes(6'000'000));
     double busiest = 0;
     for (std::size_t l = 0; l < result.bytes_by_link.size(); ++l) {
-      if (topology.links[l].link_class == "nic") busiest = std::max(busiest, result.bytes_by_link[l]);
+      if (class_of(topology, topology.links[l]) == "nic")
+        busiest = std::max(busiest, result.bytes_by_link[l]);
     }
     const CollectiveCost cost = model.cost(CollectiveKind::all_reduce, Bytes(6'000'000), Precision::fp32,
                                            ranks, {algorithm, NcclProtocol::simple, true});

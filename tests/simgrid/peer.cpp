@@ -60,9 +60,9 @@ Topology peer_topology(PeerShape shape, int hosts, double gigabits, double laten
   }
   // SimGrid weights flows by the latency of their way: the same for all, it leaves max-min.
   for (Link& link : topology.links) {
-    if (link.link_class != "nic") link.latency = Time();
+    if (class_of(topology, link) != "nic") link.latency = Time();
   }
-  validate(topology);
+  validate_with_names(topology);
   return topology;
 }
 

@@ -28,8 +28,8 @@ class Platform {
       hosts_.push_back(zone_->create_host(fmt::format("host{}", rank), 1e9));
     }
     for (const Link& link : topology.links) {
-      links_.push_back(
-          zone_->create_link(link.name, link.payload_rate())->set_latency(link.latency.in_seconds()));
+      links_.push_back(zone_->create_link(name_of(topology, link), link.payload_rate())
+                           ->set_latency(link.latency.in_seconds()));
     }
   }
 
