@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 
 #include "app/data_directories.hpp"
+#include "app/terminal.hpp"
 #include "app/topology_option.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
@@ -79,7 +81,8 @@ int collective(const Options& options) {
   write(options.json, [&](const TextSink& sink) { write_collective_json(table, sink); });
   write(options.csv, [&](const TextSink& sink) { write_collective_csv(table, sink); });
   if (options.json != "-" && options.csv != "-") {
-    write_file("-", options.format == "nccl-tests" ? nccl_tests_text(table) : collective_text(table));
+    write_file("-", options.format == "nccl-tests" ? nccl_tests_text(table)
+                                                   : collective_text(table, text_style(STDOUT_FILENO).width));
   }
   return 0;
 }

@@ -1,7 +1,8 @@
 // The same flows over the same links in ours and in SimGrid, one after the other in processes of their own:
 // processor time, memory, and how far the times at which flows end lie apart. Nothing is bundled: every flow
 // is its own. Without arguments: the cases that take SimGrid some seconds; `--all` adds those that take it
-// minutes.
+// minutes. `--only TEXT`: those (of all) whose name holds the text; `--ours` leaves SimGrid out; `--lazy` and
+// `--full` leave out SimGrid's other update.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -59,16 +60,28 @@ Run in_child(std::size_t count, const std::function<std::vector<double>()>& ask)
   return run;
 }
 
+std::string_view only;
+bool is_asked(const std::string& name) {
+  return name.find(only) != std::string::npos;
+}
+bool with_peer = true, with_lazy = true, with_full = true;
+
 // Prints a line; false where ours misses the ratio asked for, the memory or SimGrid's times.
 bool compare(const std::string& name, double flows, std::size_t count, double at_least,
              const std::function<std::vector<double>()>& own,
              const std::function<std::vector<double>(PeerUpdate)>& peer) {
+  if (!is_asked(name)) return true;
   const Run ours = in_child(count, own);
-  const Run lazy = in_child(count, [&] { return peer(PeerUpdate::lazy); });
-  const Run full = in_child(count, [&] { return peer(PeerUpdate::full); });
+  if (!with_peer) {
+    fmt::print("{:42} {:>9.0f} {:>8.3f} {:>34} {:>5.0f}\n", name, flows, ours.seconds, "", ours.mebibytes);
+    return true;
+  }
+  const Run lazy = with_lazy ? in_child(count, [&] { return peer(PeerUpdate::lazy); }) : Run();
+  const Run full = with_full ? in_child(count, [&] { return peer(PeerUpdate::full); }) : Run();
+  const std::vector<double>& ends = with_full ? full.ends : lazy.ends;
   double worst = 0;
-  for (std::size_t f = 0; f < count; ++f) worst = std::max(worst, std::abs(ours.ends[f] / full.ends[f] - 1));
-  const double ratio = lazy.seconds / ours.seconds;
+  for (std::size_t f = 0; f < count; ++f) worst = std::max(worst, std::abs(ours.ends[f] / ends[f] - 1));
+  const double ratio = (with_lazy ? lazy : full).seconds / ours.seconds;
   const bool holds = ratio >= at_least && worst < 1e-3 && ours.mebibytes <= 256;
   fmt::print("{:42} {:>9.0f} {:>8.3f} {:>8.2f} {:>8.2f} {:>7.1f} {:>5.0f} {:>5.0f} {:>8.0e}  {}\n", name,
              flows, ours.seconds, lazy.seconds, full.seconds, ratio, at_least, ours.mebibytes, worst,
@@ -96,7 +109,15 @@ bool at_once(const std::string& name, PeerShape shape, int hosts, const std::vec
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool all = argc > 1 && std::string_view(argv[1]) == "--all";
+  bool all = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--ours") with_peer = false;
+    if (argument == "--lazy") with_full = false;
+    if (argument == "--full") with_lazy = false;
+    if (argument == "--only" && i + 1 < argc) only = argv[++i];
+    if (argument == "--all" || argument == "--only") all = true;
+  }
   fmt::print("{:42} {:>9} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5} {:>8}\n", "", "flows", "ours s", "lazy s",
              "full s", "ratio", "goal", "MiB", "apart");
   bool holds = ring(1024);

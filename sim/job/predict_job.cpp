@@ -8,6 +8,7 @@
 #include "sim/base/parse_units.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/job/host_cores.hpp"
+#include "sim/job/input_remedies.hpp"
 #include "sim/job/input_supply.hpp"
 #include "sim/job/target.hpp"
 #include "sim/job/timeline.hpp"
@@ -256,6 +257,7 @@ void wait_for_input(const Scenario& scenario, Result& result) {
     for (Sensitivity& each : result.sensitivity) each.step = waited(each.step, supply);
     result.sensitivity.push_back({"input", "10 % faster", waited(step.time, supply / 1.1), 1, false});
     rank_sensitivity(result.sensitivity, waited(step.time, supply));
+    remedies_beside_input(scenario, need, input, supply, result);
   }
   constexpr double noticeable = 0.05;
   if (const double copying = step.breakdown.input; copying > noticeable * step.time) {

@@ -223,23 +223,30 @@ struct CollectiveModel::State {
   Estimate from_curve(Group& group, const MeasuredCurve& curve, CollectiveKind kind, double bytes,
                       const CollectiveChoice& choice, std::string& algorithm, std::string& protocol) {
     const NcclModel& model = group.model;
-    auto picks = [&](double size) {
-      const NcclChoice pick = model.choose(kind, size, choice.algorithm);
-      return choice_label(name_of(pick.algorithm), name_of(pick.protocol));
+    // Over a network a channel is a connection: more than one is seen in the time of small sizes.
+    const bool counts_channels = group.wires->ranks.nodes > 1 && !measured->is_cpu();
+    auto picks = [&](double size, const std::string& own_algorithm, const std::string& own_protocol) {
+      NcclChoice pick = model.choose(kind, size, choice.algorithm);
+      pick.algorithm = collective_algorithm(own_algorithm).value_or(pick.algorithm);
+      pick.protocol = nccl_protocol(own_protocol).value_or(pick.protocol);
+      const std::string label = choice_label(name_of(pick.algorithm), name_of(pick.protocol));
+      if (!counts_channels) return label;
+      return fmt::format("{} {}", label, std::min(2, model.channels_of(pick.algorithm, pick.protocol, size)));
+    };
+    auto modelled_at = [&](double size) {
+      const auto pick = measured->is_cpu() ? NcclChoice{default_algorithm(kind), NcclProtocol::simple, 0}
+                                           : model.choose(kind, size, choice.algorithm);
+      return unmeasured(group, kind, pick.algorithm, pick.protocol, size).seconds;
     };
     const double nearest = std::clamp(bytes, curve.smallest(), curve.largest());
-    const MeasuredCurve::Reading reading = curve.at(nearest, picks);
+    const MeasuredCurve::Reading reading =
+        counts_channels ? curve.at(nearest, picks, modelled_at) : curve.at(nearest, picks);
     Estimate estimate{reading.seconds, reading.relative_uncertainty, Origin::measured, false, ""};
     if (!reading.algorithm.empty()) algorithm = reading.algorithm;
     if (!reading.protocol.empty()) protocol = reading.protocol;
     estimate.range = fmt::format("{} to {}", format_bytes(curve.smallest()), format_bytes(curve.largest()));
     if (bytes == nearest) return estimate;
-    auto at = [&](double size) {
-      const auto pick = measured->is_cpu() ? NcclChoice{default_algorithm(kind), NcclProtocol::simple, 0}
-                                           : model.choose(kind, size, choice.algorithm);
-      return unmeasured(group, kind, pick.algorithm, pick.protocol, size).seconds;
-    };
-    const double growth = at(bytes) / at(nearest);
+    const double growth = modelled_at(bytes) / modelled_at(nearest);
     estimate.seconds *= bytes > nearest ? std::max(1.0, growth) : std::min(1.0, growth);
     estimate.origin = Origin::fitted;
     estimate.extrapolated = true;

@@ -77,6 +77,14 @@ void doubt_networks(std::vector<MeasuredCurve::Point>& points) {
   }
 }
 
+// Half of the repetitions of such a size took one time and half another. The ends stay: nothing lies beyond.
+void find_doubtful(std::vector<MeasuredCurve::Point>& points) {
+  constexpr double most_doubt = 0.25;
+  for (std::size_t i = 1; i + 1 < points.size(); ++i) {
+    points[i].is_doubtful = points[i].relative_uncertainty > most_doubt;
+  }
+}
+
 MeasuredCurve::Reading reading(const MeasuredCurve::Point& point, double seconds, double uncertainty) {
   return {seconds, uncertainty, point.algorithm, point.protocol};
 }
@@ -106,6 +114,7 @@ MeasuredCurve::MeasuredCurve(const std::vector<const CollectiveEntry*>& entries)
     }
     points_.push_back(point);
   }
+  find_doubtful(points_);
   if (!entries.empty() && entries.front()->nodes > 1) doubt_networks(points_);
 }
 
@@ -127,34 +136,43 @@ MeasuredCurve::Reading MeasuredCurve::between(const std::vector<Point>& points, 
   return reading(nearest, time, spread + (chord - floor) / 2 / time);
 }
 
-MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice) const {
+MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice, const Model& model) const {
   const auto above = [bytes](const std::vector<Point>& points) {
     const auto at = std::lower_bound(points.begin(), points.end(), bytes,
                                      [](const Point& point, double size) { return point.bytes < size; });
     return static_cast<std::size_t>(at - points.begin());
   };
-  const std::size_t upper = std::min(above(points_), points_.size() - 1);
-  const Point& b = points_[upper];
-  if (upper == 0) return reading(b, b.seconds, b.relative_uncertainty);
+  const std::size_t next_measured = std::min(above(points_), points_.size() - 1);
+  const Point& larger = points_[next_measured];
+  if (next_measured == 0) return reading(larger, larger.seconds, larger.relative_uncertainty);
   // Calibration rounds sizes to what divides among the ranks: that is the size that was meant.
   constexpr double same_size = 1e-4;
-  const Point& a = points_[upper - 1];
-  const Point& nearest = bytes - a.bytes < b.bytes - bytes ? a : b;
+  const Point& smaller = points_[next_measured - 1];
+  const Point& nearest = bytes - smaller.bytes < larger.bytes - bytes ? smaller : larger;
   if (std::abs(nearest.bytes - bytes) <= same_size * bytes)
     return reading(nearest, nearest.seconds, nearest.relative_uncertainty);
 
-  std::vector<Point> alike;
-  const std::string asked = choice ? choice(bytes) : std::string();
+  std::vector<Point> firm, alike;
+  const std::string asked = choice ? choice(bytes, "", "") : std::string();
   for (const Point& point : points_) {
+    if (point.is_doubtful) continue;
+    firm.push_back(point);
     const bool is_known = !point.algorithm.empty() && !point.protocol.empty();
-    const std::string label = is_known ? choice_label(point.algorithm, point.protocol)
-                              : choice ? choice(point.bytes)
-                                       : std::string();
+    const std::string label = !choice    ? is_known ? choice_label(point.algorithm, point.protocol) : ""
+                              : is_known ? choice(point.bytes, point.algorithm, point.protocol)
+                                         : choice(point.bytes, "", "");
     if (label == asked) alike.push_back(point);
   }
+  const std::size_t upper = std::min(above(firm), firm.size() - 1);
+  const Point &a = firm[upper - 1], &b = firm[upper];
   const std::size_t next = above(alike);
   if (next > 0 && next < alike.size()) return between(alike, next, bytes);
-  Reading any = between(points_, upper, bytes);
+  Reading any = between(firm, upper, bytes);
+  if (alike.size() == 1 && model) {
+    const Point& only = alike.front();
+    const double time = only.seconds * model(bytes) / model(only.bytes);
+    return reading(only, time, only.relative_uncertainty + std::abs(time - any.seconds) / 2 / time);
+  }
   if (alike.size() < 2) {
     any.relative_uncertainty += std::abs(b.seconds - a.seconds) / 4 / any.seconds;
     return any;

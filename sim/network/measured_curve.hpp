@@ -15,6 +15,7 @@ class MeasuredCurve {
     double bytes = 0, seconds = 0;
     double relative_uncertainty = 0;  // 90 % half width of the median
     std::string algorithm, protocol;  // empty where not known
+    bool is_doubtful = false;  // its own repetitions do not agree: its neighbours say more of the others
   };
   struct Reading {
     double seconds = 0;
@@ -36,10 +37,13 @@ class MeasuredCurve {
   // `choice` says for this size ("RING LL"); points whose choice was not recorded are taken as `choice` has
   // them. The time is convex in the size (latency + bytes / bandwidth, or the larger of two such lines): it
   // lies below the chord of the two points and above the lines through their neighbours. With points on one
-  // side only: the line through the two nearest. Without any: between the nearest of whatever choice, with
-  // the doubt of that.
-  using Choice = std::function<std::string(double bytes)>;
-  Reading at(double bytes, const Choice& choice) const;
+  // side only: the line through the two nearest; with a single one, that grown as `model` grows. Without any:
+  // between the nearest of whatever choice, with the doubt of that.
+  // `choice` is asked with algorithm and protocol where they were recorded, else with empty ones.
+  using Choice =
+      std::function<std::string(double bytes, const std::string& algorithm, const std::string& protocol)>;
+  using Model = std::function<double(double bytes)>;  // seconds
+  Reading at(double bytes, const Choice& choice, const Model& model = {}) const;
 
  private:
   Reading between(const std::vector<Point>& points, std::size_t upper, double bytes) const;

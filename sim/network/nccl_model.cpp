@@ -240,6 +240,19 @@ double NcclModel::estimate(CollectiveKind kind, CollectiveAlgorithm algorithm, N
   return wait + bytes / rate;
 }
 
+int NcclModel::channels_of(CollectiveAlgorithm algorithm, NcclProtocol protocol, double bytes) const {
+  const bool is_ring = algorithm == CollectiveAlgorithm::ring;
+  constexpr double pcie = 12;  // GB/s up to which a ring takes half of the threads
+  const bool is_slow = is_ring && rings_.inside * rings_.channels <= pcie;
+  const int threads = protocol == NcclProtocol::ll128               ? 640
+                      : protocol == NcclProtocol::simple && is_slow ? 256
+                                                                    : 512;
+  int least_bytes = protocol == NcclProtocol::simple ? 64 : 8;  // of a thread
+  if (protocol == NcclProtocol::ll && is_ring) least_bytes *= system_.ranks;
+  const double least = static_cast<double>(threads) * least_bytes;
+  return std::clamp(static_cast<int>(std::min(bytes / least, 1e6)), 1, std::max(1, channels_));
+}
+
 NcclChoice NcclModel::choose(CollectiveKind kind, double bytes,
                              std::optional<CollectiveAlgorithm> only) const {
   NcclChoice best{default_algorithm(kind), NcclProtocol::simple, std::numeric_limits<double>::infinity()};

@@ -69,6 +69,10 @@ class NcclModel {
   NcclChoice choose(CollectiveKind kind, double bytes,
                     std::optional<CollectiveAlgorithm> only = std::nullopt) const;
 
+  // Channels that a ring or tree of a size runs on (src/enqueue.cc): fewer while each would have less than
+  // its threads can carry.
+  int channels_of(CollectiveAlgorithm algorithm, NcclProtocol protocol, double bytes) const;
+
   // Latencies in seconds that NCCL counts: once a collective; a step within a node; a step between nodes.
   double base_latency(CollectiveAlgorithm algorithm, NcclProtocol protocol) const;
   double inside_latency(CollectiveAlgorithm algorithm, NcclProtocol protocol) const;

@@ -74,7 +74,7 @@ void write_collective_csv(const CollectiveTable& table, const TextSink& sink) {
   }
 }
 
-std::string collective_text(const CollectiveTable& table) {
+std::string collective_text(const CollectiveTable& table, int width) {
   using Align = TextTable::Align;
   std::string text =
       fmt::format("{} on {}: {} rank{} on {} node{}{}\n", name_of(table.kind), table.topology, table.ranks,
@@ -82,19 +82,20 @@ std::string collective_text(const CollectiveTable& table) {
                   table.stepwise ? ", plain flows step by step" : "");
   TextTable rows(
       {Align::right, Align::right, Align::right, Align::right, Align::left, Align::left, Align::left});
-  rows.add({"size", "time", "algbw", "busbw", "algorithm", "protocol", table.stepwise ? "" : "origin"});
+  rows.add({"size", "time", "algbw", "busbw", "algorithm", "proto", table.stepwise ? "" : "origin"});
   std::set<std::string> ranges;
   for (const CollectiveRow& row : table.rows) {
     const std::string origin =
-        table.stepwise ? ""
-                       : fmt::format("{} ±{:.0f}%{}", name_of(row.origin), 100 * row.relative_uncertainty,
-                                     row.extrapolated ? ", extrapolated" : "");
+        table.stepwise ? "" : fmt::format("{} ±{:.0f}%", name_of(row.origin), 100 * row.relative_uncertainty);
     rows.add({size_text(row.bytes), format_time(row.seconds), format_byte_rate(Rate(row.algorithm_bandwidth)),
               format_byte_rate(Rate(row.bus_bandwidth)), row.algorithm, row.protocol, origin});
     if (row.extrapolated && !row.range.empty()) ranges.insert(row.range);
   }
-  text += rows.text("  ");
-  for (const std::string& range : ranges) text += "  measured: " + range + "\n";
+  constexpr std::size_t origin_column = 6;
+  text += rows.text("  ", width, origin_column);
+  for (const std::string& range : ranges) {
+    text += wrapped("extrapolated; measured: " + range, width, "  ", "    ");
+  }
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace foretrain {
 void write_collective_json(const CollectiveTable& table, const TextSink& sink);
 void write_collective_csv(const CollectiveTable& table, const TextSink& sink);
 // A line a size with its origin and interval, and below it what was measured.
-std::string collective_text(const CollectiveTable& table);
+std::string collective_text(const CollectiveTable& table, int width = 80);
 // Columns as nccl-tests prints them (out of place alone): size, count, type, redop, root, time, algbw, busbw.
 std::string nccl_tests_text(const CollectiveTable& table);
 

@@ -149,7 +149,16 @@ std::string heading(std::span<const Result> results, const TextStyle& style) {
 
 std::string details(const Result& result, const TextStyle& style) {
   const StepPrediction& step = result.step;
-  constexpr int bar_width = 30;
+  const Breakdown& b = step.breakdown;
+  const Communication& communication = result.communication;
+  std::string hidden;
+  if (communication.busy > 0) {
+    hidden = fmt::format("{} hidden of {}", percent(communication.overlap), format_time(communication.busy));
+  }
+  // What stands before the bars, and the remark after one.
+  constexpr int widest_bar = 30, narrowest_bar = 8, before_bar = 42;
+  const int after_bar = b.exposed_communication > 0 ? display_width(hidden) + 1 : 0;
+  const int bar_width = std::clamp(style.width - before_bar - after_bar, narrowest_bar, widest_bar);
   TextTable table({Align::left, Align::right, Align::right, Align::left});
   auto row = [&](const char* name, double seconds, std::size_t part, const std::string& remark) {
     if (seconds <= 0) return;
@@ -158,12 +167,6 @@ std::string details(const Result& result, const TextStyle& style) {
                inked(repeated(sign(part, style), cells), parts[part].ink, style) +
                    (remark.empty() ? "" : (cells > 0 ? " " : "") + remark)});
   };
-  const Breakdown& b = step.breakdown;
-  const Communication& communication = result.communication;
-  std::string hidden;
-  if (communication.busy > 0) {
-    hidden = fmt::format("{} hidden of {}", percent(communication.overlap), format_time(communication.busy));
-  }
   row("forward", b.forward, 0, "");
   row("backward", b.backward, 0, "");
   row("optimizer", b.optimizer, 0, "");
@@ -192,7 +195,7 @@ std::string details(const Result& result, const TextStyle& style) {
     }
     facts.add({"memory", text});
   }
-  const std::string fact_text = facts.text("  ");
+  const std::string fact_text = facts.text("  ", style.width, 1);
   if (!fact_text.empty()) out += '\n' + fact_text;
   return result.job ? out + '\n' + job_details(*result.job, style) : out;
 }
@@ -200,11 +203,10 @@ std::string details(const Result& result, const TextStyle& style) {
 std::string inputs(const Result& result, const TextStyle& style) {
   TextTable table({Align::left, Align::left, Align::left});
   for (const ResolvedInput& input : result.inputs) {
-    constexpr int value_room = 40;
-    table.add({input.path, shortened(input.value, value_room, style),
+    table.add({input.path, input.value,
                std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")});
   }
-  return table.text("  ");
+  return table.text("  ", style.width, 1);
 }
 
 std::string validation_line(const std::optional<ValidationSummary>& validation) {
@@ -256,21 +258,15 @@ std::string sensitivity(std::span<const Result> results, const TextStyle& style)
 
 std::string remedies(std::span<const Result> results, const TextStyle& style) {
   if (results.size() != 1 || results[0].remedies.empty()) return "";
-  constexpr int indent = 2, gap = 2, longest_change = 40;
   constexpr std::size_t most_shown = 3;  // --json has them all
+  constexpr std::size_t cost_column = 3;
   const auto shown = std::span(results[0].remedies).first(std::min(most_shown, results[0].remedies.size()));
-  int change_room = 0;
-  for (const Remedy& remedy : shown) {
-    change_room = std::min(longest_change, std::max(change_room, display_width(remedy.change)));
-  }
   TextTable table({Align::left, Align::right, Align::right, Align::left});
   for (const Remedy& remedy : shown) {
-    const std::string step = format_time(remedy.step), speedup = fmt::format("{:.2f} x", remedy.speedup);
-    const int used = indent + change_room + display_width(step) + display_width(speedup) + 3 * gap + 1;
-    table.add({shortened(remedy.change, change_room, style), step, speedup,
-               shortened(remedy.cost, std::max(8, style.width - used), style)});
+    table.add(
+        {remedy.change, format_time(remedy.step), fmt::format("{:.2f} x", remedy.speedup), remedy.cost});
   }
-  return "\nWhat would help:\n" + table.text("  ");
+  return "\nWhat would help:\n" + table.text("  ", style.width, cost_column);
 }
 
 }  // namespace foretrain::console

@@ -118,21 +118,41 @@ std::string inked(const std::string& text, Ink ink, const TextStyle& style) {
   return escape_of(ink) + text + "\x1b[0m";
 }
 
-std::string TextTable::text(std::string_view indent) const {
+std::string TextTable::text(std::string_view indent, int width, std::size_t wraps) const {
+  constexpr int gap = 2, least_room = 12;
   std::vector<int> widths(columns_.size(), 0);
   for (const auto& row : rows_) {
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
   }
+  const int whole = std::accumulate(widths.begin(), widths.end(), display_width(indent)) +
+                    gap * (static_cast<int>(widths.size()) - 1);
+  const bool breaks = width > 0 && whole > width;
+  const int room = breaks ? std::max(least_room, widths[wraps] - (whole - width)) : 0;
+  if (breaks) widths[wraps] = std::min(widths[wraps], room);
   std::string out;
-  for (const auto& row : rows_) {
+  auto add = [&](const std::vector<std::string>& row) {
     std::string line(indent);
     for (std::size_t c = 0; c < row.size(); ++c) {
-      if (c > 0) line += "  ";
-      const std::string gap(static_cast<std::size_t>(widths[c] - display_width(row[c])), ' ');
-      line += columns_[c] == Align::right ? gap + row[c] : row[c] + gap;
+      if (c > 0) line.append(gap, ' ');
+      const std::string fill(static_cast<std::size_t>(std::max(0, widths[c] - display_width(row[c]))), ' ');
+      line += columns_[c] == Align::right ? fill + row[c] : row[c] + fill;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + '\n';
+  };
+  for (const auto& row : rows_) {
+    if (!breaks || wraps >= row.size() || display_width(row[wraps]) <= room) {
+      add(row);
+      continue;
+    }
+    std::vector<std::string> cells = row;
+    std::string lines = wrapped(row[wraps], room, "", "");
+    for (std::size_t end = lines.find('\n'); end != std::string::npos; end = lines.find('\n')) {
+      cells[wraps] = lines.substr(0, end);
+      lines.erase(0, end + 1);
+      add(cells);
+      for (std::string& cell : cells) cell.clear();
+    }
   }
   return out;
 }

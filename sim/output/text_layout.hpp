@@ -27,13 +27,15 @@ std::string wrapped(std::string_view text, int width, std::string_view first, st
 enum class Ink { plain, bold, dim, red, green, yellow, blue, magenta, cyan };
 std::string inked(const std::string& text, Ink ink, const TextStyle& style);
 
-// Columns are as wide as their widest cell and two spaces apart.
+// Columns are as wide as their widest cell and two spaces apart. In `width` columns of the terminal, where
+// they need more, the cells of one column are broken at spaces.
 class TextTable {
  public:
   enum class Align { left, right };
   explicit TextTable(std::vector<Align> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  std::string text(std::string_view indent = "") const;
+  std::string text(std::string_view indent = "") const { return text(indent, 0, 0); }
+  std::string text(std::string_view indent, int width, std::size_t wraps) const;
 
  private:
   std::vector<Align> columns_;

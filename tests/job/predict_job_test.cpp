@@ -139,6 +139,29 @@ TEST_CASE("a step that waits for its samples is limited by input") {
   CHECK(result.step.breakdown.input > 0);
   CHECK(result.step.breakdown.total() == doctest::Approx(result.step.time));
   CHECK(result.step.time == doctest::Approx(128 * 110e3 / 50e6));
+  // Reading is the limit: no other remedy helps, and more workers that load do not either.
+  CHECK(result.remedies.empty());
+}
+
+TEST_CASE("where decoding is the limit more workers that load are the best remedy, by as much as it says") {
+  const std::string text = base + "batch: { per_worker: 128 }\n";
+  const std::string input = "input: { sample: 110 kB, decode: 4 ms, workers: ";
+  const Result slow = predict_job(parsed(text + input + "4 }\n"));  // 128 ms a batch, 78 ms a step
+  CHECK(slow.limiting.kind == "input");
+  REQUIRE_FALSE(slow.remedies.empty());
+  const Remedy& best = slow.remedies.front();
+  CHECK(best.change == "6 workers a node that load");
+  const Result quick = predict_job(parsed(text + input + "6 }\n"));
+  CHECK(best.step == doctest::Approx(quick.step.time));
+  CHECK(best.speedup == doctest::Approx(slow.step.time / quick.step.time));
+  for (const Remedy& remedy : slow.remedies) {
+    CHECK((remedy.change == best.change || remedy.step >= slow.step.time * (1 - 1e-9)));
+  }
+  // As many as the host has cores for.
+  const Result few =
+      predict_job(parsed(text + input + "4 }\nhost: { processes: per_gpu, threads: 1, cores: 7 }\n"));
+  REQUIRE_FALSE(few.remedies.empty());
+  CHECK(few.remedies.front().change.starts_with("5 workers"));
 }
 
 TEST_CASE("a checkpoint holds parameters and the optimizer's state") {

@@ -62,3 +62,32 @@ TEST_CASE("a size that calibration rounded is the size that was meant") {
     CHECK(curve.at((1 << 24) + off, {}).seconds == curve.at(1 << 24, {}).seconds);
   CHECK(curve.at((1 << 24) * 1.01, {}).seconds != curve.at(1 << 24, {}).seconds);
 }
+
+TEST_CASE("a size whose own repetitions do not agree says nothing of its neighbours") {
+  std::vector<CollectiveEntry> entries = entries_of(2, 0);
+  CollectiveEntry& doubtful = entries[5];
+  const double truth = doubtful.time.median;
+  doubtful.time = {4 * truth, 1.5 * truth, 5 * truth, 0, 40};
+  std::vector<const CollectiveEntry*> all;
+  for (const CollectiveEntry& entry : entries) all.push_back(&entry);
+  const MeasuredCurve curve(all);
+  const auto bytes = static_cast<double>(doubtful.bytes);
+  CHECK(curve.at(1.3 * bytes, {}).seconds == doctest::Approx(1.3 * bytes * 1e-9));
+  CHECK(curve.at(0.8 * bytes, {}).seconds == doctest::Approx(0.8 * bytes * 1e-9));
+  CHECK(curve.at(bytes, {}).seconds == doctest::Approx(4 * truth));  // that size itself was seen so
+}
+
+TEST_CASE("from one size of the same choice on it grows as the model does") {
+  const std::vector<CollectiveEntry> entries = entries_of(2, 0);
+  std::vector<const CollectiveEntry*> all;
+  for (const CollectiveEntry& entry : entries) all.push_back(&entry);
+  const MeasuredCurve curve(all);
+  const double last_of_small = static_cast<double>(entries[0].bytes);
+  auto choice = [&](double bytes, const std::string&, const std::string&) {
+    return std::string(bytes < 2 * last_of_small ? "RING LL" : "RING SIMPLE");
+  };
+  const auto reading =
+      curve.at(1.5 * last_of_small, choice, [](double bytes) { return 10e-6 + bytes * 2e-9; });
+  CHECK(reading.seconds == doctest::Approx(entries[0].time.median * (10e-6 + 1.5 * last_of_small * 2e-9) /
+                                           (10e-6 + last_of_small * 2e-9)));
+}

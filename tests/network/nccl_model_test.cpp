@@ -74,3 +74,19 @@ TEST_CASE("protocols by name") {
   CHECK(nccl_protocol("LL128") == NcclProtocol::ll128);
   CHECK(!nccl_protocol("auto"));
 }
+
+// Two nodes of one H100 over TCP: LL of 16,384 bytes and more takes 25 us longer than of less (profiles/
+// two-nodes-tcp-*), which is where NCCL begins to use its second channel.
+TEST_CASE("a size runs on as many channels as its bytes keep busy") {
+  const NcclModel model(hopper_over_10_gigabit(2, 2));
+  REQUIRE(model.channels() == 2);
+  auto channels = [&](NcclProtocol protocol, double bytes) {
+    return model.channels_of(CollectiveAlgorithm::ring, protocol, bytes);
+  };
+  CHECK(channels(NcclProtocol::ll, 1) == 1);
+  CHECK(channels(NcclProtocol::ll, 16383) == 1);
+  CHECK(channels(NcclProtocol::ll, 16384) == 2);
+  CHECK(channels(NcclProtocol::simple, 16384) == 1);
+  CHECK(channels(NcclProtocol::simple, 32768) == 2);
+  CHECK(channels(NcclProtocol::simple, 1e12) == 2);
+}

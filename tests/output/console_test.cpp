@@ -133,6 +133,19 @@ TEST_CASE("text is wrapped and cut by what is seen") {
   CHECK(foretrain::wrapped("", 9, "x", "") == "x\n");
 }
 
+TEST_CASE("a table breaks the cells of one column where the terminal is narrow, and loses nothing") {
+  using Align = foretrain::TextTable::Align;
+  foretrain::TextTable table({Align::left, Align::left});
+  table.add({"twice the bandwidth", "network hardware"});
+  table.add({"accumulation", "half as many updates an epoch; accuracy not predicted"});
+  CHECK(table.text("  ", 48, 1) ==
+        "  twice the bandwidth  network hardware\n"
+        "  accumulation         half as many updates an\n"
+        "                       epoch; accuracy not\n"
+        "                       predicted\n");
+  CHECK(table.text("  ", 200, 1) == table.text("  "));
+}
+
 TEST_CASE("the line of the last validation sums up what lies in validation/") {
   const TemporaryFolder folder;
   std::vector<std::string> unreadable;

@@ -93,6 +93,24 @@ TEST_CASE("two nodes on a slow network: the network is the limit, and parts sum 
   CHECK(nic);
 }
 
+TEST_CASE("where the host is the limit a CUDA graph is the first remedy") {
+  Scenario scenario = scenario_of(nvlink_node(1));
+  Profile slow_host = *scenario.profile;
+  for (OperatorEntry& entry : slow_host.operators) {
+    for (PassTiming& pass : entry.passes) pass.host.median = 2 * pass.device.median;
+  }
+  scenario.profile = std::make_shared<const Profile>(std::move(slow_host));
+  const Result result = predict(scenario);
+  CHECK(result.limiting.kind == "host");
+  REQUIRE_FALSE(result.remedies.empty());
+  CHECK(result.remedies.front().change == "the step as a CUDA graph");
+  const StepSimulation simulation(scenario);
+  StepFactors factors = simulation.at_quantile(0.5);
+  factors.host = 0;
+  CHECK(result.remedies.front().step == doctest::Approx(simulation.seconds(factors)).epsilon(0.02));
+  CHECK(result.remedies.front().step < 0.9 * result.step.time);
+}
+
 TEST_CASE("more bandwidth is never slower where the choice of algorithm is the same") {
   double before = 1e9;
   for (double gbit : {1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0}) {
