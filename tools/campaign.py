@@ -3,7 +3,7 @@
 
 usage: tools/campaign.py ROWS --list
        tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--calibrated FOLDER] [--most-gpus N]
-                         [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
+                         [--most-rows-gpus N] [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
        tools/campaign.py ROWS --missing FOLDER
 
 A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
@@ -13,7 +13,8 @@ communicators stay open. Rows over several nodes run under tools/nodes.sh and ne
 
 With --profile nothing is calibrated: rows are predicted from those profiles, later ones win. With --calibrated what an
 earlier slice left in FOLDER, in the same go on the same machine, is taken over, and only what it lacks is calibrated. With
---most-gpus calibration sees no more GPUs than that, nor more nodes, whatever the rows use.
+--most-gpus calibration sees no more GPUs than that, nor more nodes, whatever the rows use. With --most-rows-gpus only rows of
+so many GPUs are run: what a smaller machine can.
 
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
@@ -326,6 +327,7 @@ def main():
     parser.add_argument("--profile", action="append", default=[], help="predict from it in place of calibrating")
     parser.add_argument("--calibrated", metavar="FOLDER", help="take over the profiles of an earlier slice of this machine")
     parser.add_argument("--most-gpus", type=int, default=0, metavar="N", help="GPUs that calibration may see (default: all)")
+    parser.add_argument("--most-rows-gpus", type=int, default=0, metavar="N", help="leave out rows of more GPUs (default: none)")
     parser.add_argument("--soak", type=float, default=0, help="seconds of steps before the warm-up of each run")
     parser.add_argument("--program", default=str(HERE.parent / "build" / "foretrain"))
     parser.add_argument("--device", default="cuda")
@@ -340,6 +342,10 @@ def main():
         own = [row for row in rows if row["slice"] == arguments.slice]
         if not own:
             raise Mistake(f"there is no slice '{arguments.slice}'; there are {', '.join(slices_of(rows))}")
+        if arguments.most_rows_gpus:
+            own = [row for row in own if row["gpus"] <= arguments.most_rows_gpus]
+            if not own:
+                raise Mistake(f"slice '{arguments.slice}' has no row of {arguments.most_rows_gpus} GPUs or fewer")
         return run_slice(calibration, own, pathlib.Path(arguments.out) / arguments.slice, arguments)
     except (Mistake, OSError) as error:
         print(f"campaign.py: {error}", file=sys.stderr)

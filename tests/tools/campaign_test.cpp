@@ -78,6 +78,20 @@ TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(
   CHECK(contains(missing.out, "5 of 5 runs are missing"));
 }
 
+TEST_CASE("a smaller machine runs the rows that fit" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string list = folder.write("rows.yaml", rows);
+  const auto with = [&](const std::string& most) {
+    return campaign({list, "--slice", "a", "--out", folder.path("out"), "--program", "true", "--dry-run",
+                     "--most-rows-gpus", most});
+  };
+  CHECK(contains(with("2").out, "nodes.sh"));
+  const Finished one = with("1");
+  REQUIRE_MESSAGE(one.status == 0, one.err);
+  CHECK_FALSE(contains(one.out, "nodes.sh"));
+  CHECK(contains(one.out, "resnet50-bf16-48-ddp-1x1.yaml"));
+}
+
 TEST_CASE("a slice takes over what an earlier one calibrated" * doctest::skip(!has_python())) {
   const TemporaryFolder folder;
   const std::string list = folder.write("rows.yaml", rows);
