@@ -1,10 +1,12 @@
 #include "app/signals.hpp"
 
+#include <execinfo.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include "sim/output/file_writer.hpp"
 
@@ -37,6 +39,22 @@ void on_patience_over(int) {
   end_now(received.load());
 }
 
+// A defect of ours or of a library: where it happened, and then the end that it would have had anyway. Only
+// calls that are safe here.
+void on_crash(int signal) {
+  std::signal(signal, SIG_DFL);
+  const auto say = [](const char* text) {
+    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
+  };
+  say("foretrain: crashed (");
+  say(signal == SIGSEGV ? "SIGSEGV" : signal == SIGBUS ? "SIGBUS" : signal == SIGFPE ? "SIGFPE" : "SIGILL");
+  say("); this is a defect: please report it with the command and these lines\n");
+  void* frames[64];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), STDERR_FILENO);
+  remove_unfinished_files();
+  std::raise(signal);
+}
+
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -52,6 +70,9 @@ void install_signal_handlers() {
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, on_interrupt);
   handle(SIGALRM, on_patience_over);
+  void* first[1];
+  ::backtrace(first, 1);  // loads what a handler must not
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) handle(signal, on_crash);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file larger than allowed: the write says so
 }

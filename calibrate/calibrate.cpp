@@ -23,8 +23,8 @@
 namespace foretrain::calibrate {
 namespace {
 
-constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_interference = 8.0,
-                 seconds_a_batch = 6.0;
+constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_peer_copies = 0.3,
+                 seconds_of_interference = 8.0, seconds_a_batch = 6.0;
 
 double seconds_of_collectives(int gpus) {
   return gpus < 2 ? 0 : 8.0 + gpus;
@@ -166,7 +166,7 @@ struct Backwards {
 
 // Models on device 0, each batch and precision; returns the backward passes' times.
 std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock& clock,
-                                      const Request& request, const Hooks& hooks, double seconds, int gpus) {
+                                      const Request& request, const Hooks& hooks, double seconds) {
   std::vector<Backwards> backwards;
   std::vector<double> device_deviations, host_deviations;
   const auto worker = backend.make_worker(0);
@@ -175,7 +175,7 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
   const LaunchCosts costs = measure_launch_costs(session);
   run.profile().launches.push_back(costs);
   run.progress("copies");
-  run.profile().copies = measure_copies(session, gpus > 1 ? 1 : -1, seconds_of_copies);
+  run.profile().copies = measure_copies(session, seconds_of_copies);
   run.save(false);
 
   const std::size_t count = request.batches.size() * request.precisions.size();
@@ -299,8 +299,8 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
   try {
     std::vector<Backwards> backwards;
     if (request.model)
-      backwards = measure_models(run, backend, clock, request, hooks,
-                                 budget - for_collectives - for_interference, gpus);
+      backwards =
+          measure_models(run, backend, clock, request, hooks, budget - for_collectives - for_interference);
     if (joined) measure_interferences(run, context, *joined, request, backwards);
     joined.reset();
     if (collectives) {
@@ -315,6 +315,11 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
           [&](const std::string& text) { run.warn(text); },
           [&](const std::vector<CollectiveEntry>& entries) { append(run.profile().collectives, entries); }};
       measure_local_collectives(context, gpus, network_of_link(run.run().machine.link), options, suite);
+    }
+    if (gpus > 1 && request.model) {
+      const auto worker = backend.make_worker(0);
+      Session session{*worker, clock, hooks.stop};
+      append(run.profile().copies, measure_peer_copies(session, 1, seconds_of_peer_copies));
     }
     run.note_clocks(false);
     run.save(true);

@@ -32,32 +32,40 @@ Sample time_copy(Session& session, EventPool& events, const std::string& directi
   return summarize(std::move(times));
 }
 
-}  // namespace
+struct Path {
+  const char* direction;
+  bool pinned;
+};
 
-std::vector<CopyEntry> measure_copies(Session& session, int peer, double seconds) {
-  struct Path {
-    const char* direction;
-    bool pinned;
-  };
-  std::vector<Path> paths = {{"host_to_device", true},
-                             {"device_to_host", true},
-                             {"host_to_device", false},
-                             {"device_to_host", false},
-                             {"device_to_device", true}};
-  if (peer >= 0) paths.push_back({"peer", true});
+std::vector<CopyEntry> measure_paths(Session& session, const std::vector<Path>& paths, int peer,
+                                     double seconds) {
   const std::int64_t sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
   const double each = seconds / static_cast<double>(paths.size() * std::size(sizes));
   EventPool events(session.worker);
   std::vector<CopyEntry> entries;
   for (const Path& path : paths) {
     for (const std::int64_t bytes : sizes) {
-      const bool between_devices = std::string(path.direction) == "peer";
       entries.push_back({path.direction, bytes, path.pinned,
-                         time_copy(session, events, path.direction, bytes, path.pinned,
-                                   between_devices ? peer : -1, each)});
+                         time_copy(session, events, path.direction, bytes, path.pinned, peer, each)});
     }
   }
   return entries;
+}
+
+}  // namespace
+
+std::vector<CopyEntry> measure_copies(Session& session, double seconds) {
+  return measure_paths(session,
+                       {{"host_to_device", true},
+                        {"device_to_host", true},
+                        {"host_to_device", false},
+                        {"device_to_host", false},
+                        {"device_to_device", true}},
+                       -1, seconds);
+}
+
+std::vector<CopyEntry> measure_peer_copies(Session& session, int peer, double seconds) {
+  return measure_paths(session, {{"peer", true}}, peer, seconds);
 }
 
 PassTiming measure_input_copy(Session& session, device::Program& program, const Model& model,

@@ -6,8 +6,11 @@
 
 namespace foretrain::calibrate {
 
-// 4 KiB to 64 MiB, pinned and not; to device `peer` of this process where peer >= 0. Bounded by `seconds`.
-std::vector<CopyEntry> measure_copies(Session& session, int peer, double seconds);
+// 4 KiB to 64 MiB, between host and device, pinned and not, and within the device. Bounded by `seconds`.
+std::vector<CopyEntry> measure_copies(Session& session, double seconds);
+// To device `peer` of this process. After everything else: with access to another device enabled each kernel
+// of this one begins later (docs/cuda-backend.md).
+std::vector<CopyEntry> measure_peer_copies(Session& session, int peer, double seconds);
 
 // Program::set_input from host memory: device time of the copy, and host time to stage and launch it.
 PassTiming measure_input_copy(Session& session, device::Program& program, const Model& model,

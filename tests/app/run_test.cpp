@@ -1,6 +1,7 @@
 // `foretrain run` as a user types it, on the reference backend.
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "execute/run_record_json.hpp"
@@ -128,6 +129,18 @@ TEST_CASE("Ctrl-C leaves the finished steps") {
   CHECK_FALSE(record.complete);
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[0].step.size() > 10);
+}
+
+TEST_CASE("a crash says where it happened") {
+  const Folder folder;
+  const std::string two = folder.write("two.yaml", scenario(2));
+  test::RunOptions options;
+  options.signal_after_ms = 1000;
+  options.signal = SIGSEGV;
+  const Finished done = folder.run({two, "--out", folder.path("out.json"), "--steps", "1000000000"}, options);
+  CHECK(done.status == 128 + SIGSEGV);
+  CHECK(done.err.find("crashed (SIGSEGV); this is a defect") != std::string::npos);
+  CHECK(done.err.find("foretrain(+0x") != std::string::npos);
 }
 
 TEST_CASE("a job of three phases: predicted with the costs of an earlier run, held against its record") {

@@ -72,7 +72,7 @@ Finished run_command(const std::vector<std::string>& command, const RunOptions& 
   if (options.signal_after_ms >= 0) {
     interrupter = std::thread([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(options.signal_after_ms));
-      ::kill(child, SIGINT);
+      ::kill(child, options.signal);
     });
   }
   Finished finished;

@@ -17,7 +17,8 @@ struct RunOptions {
   std::string input;                     // its standard input
   std::vector<std::string> environment;  // "NAME=VALUE", beside the test's own
   bool close_output_early = false;       // its standard output is a pipe whose reader has gone
-  int signal_after_ms = -1;              // then send SIGINT
+  int signal_after_ms = -1;              // then send `signal`
+  int signal = 2;                        // SIGINT
 };
 
 // The program built beside the tests.
