@@ -3,7 +3,11 @@
 #include <benchmark/benchmark.h>
 
 #include "sim/base/random.hpp"
+#include "sim/input/catalog.hpp"
+#include "sim/input/scenario_reader.hpp"
+#include "sim/network/families.hpp"
 #include "sim/training/replay.hpp"
+#include "sim/training/step_simulation.hpp"
 
 using namespace foretrain;
 
@@ -63,6 +67,34 @@ void all_alike(benchmark::State& state) {
   state.SetComplexityN(state.range(0));
 }
 BENCHMARK(all_alike)->RangeMultiplier(8)->Range(64, 65536)->Unit(benchmark::kMillisecond)->Complexity();
+
+// A step of ResNet-50 from the description of the cluster to the answer: nodes of 8 H100 on a fat tree are
+// built, routed, their collectives timed and four steps replayed. The profile is in memory.
+void step_of_a_cluster(benchmark::State& state) {
+  const Catalog catalog({FORETRAIN_SOURCE_DIR});
+  Diagnostics diagnostics;
+  const auto read = parse_scenario(
+      "model: resnet50\nprofile: h100\nprecision: bf16\nbatch: { per_worker: 64 }\n"
+      "cluster: { topology: dgx-h100, nodes: 1 }\n",
+      "bench", catalog, {}, diagnostics);
+  Scenario scenario = *read;
+  FabricNodes family;
+  family.nodes.nodes = static_cast<int>(state.range(0) / 8);
+  family.nodes.gpus_per_node = family.nodes.nics = 8;
+  family.nodes.network = {Rate::bits_per_second(400e9), Time::microseconds(1), Transport::rdma, {}};
+  family.shape = FatTreeShape{};
+  scenario.batch_global = 64 * state.range(0);
+  for (auto _ : state) {
+    scenario.cluster.topology = make_topology(family);
+    benchmark::DoNotOptimize(StepSimulation(scenario).run().seconds);
+  }
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(step_of_a_cluster)
+    ->RangeMultiplier(8)
+    ->Range(1024, 65536)
+    ->Unit(benchmark::kMillisecond)
+    ->Complexity();
 
 void distinct(benchmark::State& state, double collective_slowdown) {
   const StepGraph graph = resnet_like(static_cast<int>(state.range(0)));

@@ -171,7 +171,8 @@ struct CollectiveModel::State {
       const double between =
           model.between_latency(algorithm, protocol) + load.longest_latency.in_seconds() * factors.latency;
       const auto [inside_steps, between_steps] = steps_of(ranks, kind, algorithm);
-      latency = model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between;
+      latency = (model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between) *
+                model.latency_factor(kind, algorithm, protocol, bytes);
       const double corrected = load.network_seconds_per_byte(factors) * network_correction(load);
       transfer =
           bytes / wire_efficiency(protocol) * std::max(corrected, load.inside_seconds_per_byte(factors));

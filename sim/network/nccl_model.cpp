@@ -224,20 +224,24 @@ double NcclModel::bandwidth(CollectiveKind kind, CollectiveAlgorithm algorithm, 
   return gb * bus * 0.5;
 }
 
+double NcclModel::latency_factor(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                                 double bytes) const {
+  const bool is_long_ring = algorithm == CollectiveAlgorithm::ring && protocol == NcclProtocol::simple &&
+                            system_.nodes > 1 && kind == CollectiveKind::all_reduce &&
+                            bytes / (channels_ * system_.ranks) >= 64;
+  if (!is_long_ring) return 1;
+  return system_.generation == GpuGeneration::volta ? 1.9 : 1.4;
+}
+
 double NcclModel::estimate(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
                            double bytes) const {
   double rate = bandwidth(kind, algorithm, protocol);
-  double wait = latency(kind, algorithm, protocol);
   const auto size = static_cast<std::uint64_t>(bytes);
   const int step = log2_floor(size >> 6);
   if (algorithm == CollectiveAlgorithm::tree && step < constants::tree_correction_sizes) {
     rate *= constants::tree_corrections[index_of(protocol)][step];
   }
-  const bool is_long_ring = algorithm == CollectiveAlgorithm::ring && protocol == NcclProtocol::simple &&
-                            system_.nodes > 1 && kind == CollectiveKind::all_reduce &&
-                            bytes / (channels_ * system_.ranks) >= 64;
-  if (is_long_ring) wait *= system_.generation == GpuGeneration::volta ? 1.9 : 1.4;
-  return wait + bytes / rate;
+  return latency(kind, algorithm, protocol) * latency_factor(kind, algorithm, protocol, bytes) + bytes / rate;
 }
 
 int NcclModel::channels_of(CollectiveAlgorithm algorithm, NcclProtocol protocol, double bytes) const {

@@ -62,6 +62,9 @@ class NcclModel {
   // Seconds before the first byte has arrived everywhere, and bytes of S a second after.
   double latency(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol) const;
   double bandwidth(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol) const;
+  // By how much rings of Simple over nodes take longer to start once their channels are full; else 1.
+  double latency_factor(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                        double bytes) const;
   // NCCL's estimate in seconds, with its corrections for trees of medium size and rings over nodes.
   double estimate(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
                   double bytes) const;
