@@ -79,7 +79,7 @@ TEST_CASE("case 2: the wire was the limit, and two readings remain") {
   CHECK(seen.job->time / 3600 == doctest::Approx(28.35).epsilon(0.08));
   std::string answers;
   for (const std::string& answer : seen.job->answers) answers += answer + '\n';
-  CHECK(answers.find("The next 10000 updates take 5.31 h and 65.00 USD.") != std::string::npos);
+  CHECK(answers.find("The next 10000 updates take 5.31 h and 65.02 USD.") != std::string::npos);
   CHECK(answers.find("0.01 of loss costs 5000 updates") != std::string::npos);
   std::string remarks;
   for (const std::string& remark : explanation.remarks) remarks += remark + '\n';
