@@ -175,7 +175,12 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
   const LaunchCosts costs = measure_launch_costs(session);
   run.profile().launches.push_back(costs);
   run.progress("copies");
-  run.profile().copies = measure_copies(session, seconds_of_copies);
+  {
+    // By a worker of their own, whose buffers count in no model's memory.
+    const auto copier = backend.make_worker(0);
+    Session copying{*copier, clock, hooks.stop};
+    run.profile().copies = measure_copies(copying, seconds_of_copies);
+  }
   run.save(false);
 
   const std::size_t count = request.batches.size() * request.precisions.size();

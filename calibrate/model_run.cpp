@@ -145,6 +145,7 @@ ModelRun measure_at(Session& session, device::Backend& backend, int device, cons
   run.step.p05 = whole.p05;
   run.step.p95 = whole.p95;
   run.step.peak_bytes = static_cast<double>(worker.peak_bytes());
+  run.step.workspace_bytes = static_cast<double>(program->report().workspace_bytes);
   run.step.host = host.step;
   run.step.launches = plan.launches();
 

@@ -57,6 +57,7 @@ void describe(Archive& a, StepEntry& e) {
   a.optional("p05_s", e.p05);
   a.optional("p95_s", e.p95);
   a.optional("peak_bytes", e.peak_bytes);
+  a.optional("workspace_bytes", e.workspace_bytes);
   a.optional("host_s", e.host);
   a.optional("launches", e.launches);
   a.check(e.batch > 0, "has a batch below 1");

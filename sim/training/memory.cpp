@@ -1,6 +1,7 @@
 #include "sim/training/memory.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace foretrain {
 namespace {
@@ -67,6 +68,24 @@ double measured_workspace(const Model& model, std::int64_t batch, Precision prec
   return most;
 }
 
+// Of whole programs of the model, precision and sequence, in between by batch; nothing where the profile has
+// none.
+std::optional<double> workspace_of_steps(const Model& model, std::int64_t batch, Precision precision,
+                                         const Profile& profile) {
+  const StepEntry *below = nullptr, *above = nullptr;
+  for (const StepEntry& entry : profile.steps) {
+    if (entry.model != model.name || entry.precision != precision || entry.workspace_bytes <= 0) continue;
+    if (entry.sequence != model.sequence) continue;
+    if (entry.batch <= batch && (!below || entry.batch > below->batch)) below = &entry;
+    if (entry.batch >= batch && (!above || entry.batch < above->batch)) above = &entry;
+  }
+  if (!below && !above) return std::nullopt;
+  if (!below || !above || below->batch == above->batch) return (below ? below : above)->workspace_bytes;
+  const double share =
+      static_cast<double>(batch - below->batch) / static_cast<double>(above->batch - below->batch);
+  return below->workspace_bytes + share * (above->workspace_bytes - below->workspace_bytes);
+}
+
 double capacity_of(const Profile& profile) {
   double least = 0;
   for (const CalibrationRun& run : profile.runs) {
@@ -122,11 +141,18 @@ MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision
   memory.optimizer = elements * (is_adam ? 8 : optimizer.momentum != 0 ? 4 : 0);
   if (model.is_graph())
     memory.activations = static_cast<double>(activation_plan(model, batch, precision).bytes());
-  if (profile) memory.workspace = measured_workspace(model, batch, precision, *profile);
-  estimate.workspace_origin = memory.workspace > 0 ? Origin::measured : Origin::assumed;
-  if (memory.workspace == 0 && model.is_graph())
-    memory.workspace = assumed_workspace(model, batch, precision);
-  if (model.is_graph()) memory.workspace += gradient_aside(model);
+  std::optional<double> of_steps;
+  if (profile) of_steps = workspace_of_steps(model, batch, precision, *profile);
+  if (of_steps) {
+    memory.workspace = *of_steps;
+    estimate.workspace_origin = Origin::measured;
+  } else {
+    if (profile) memory.workspace = measured_workspace(model, batch, precision, *profile);
+    estimate.workspace_origin = memory.workspace > 0 ? Origin::measured : Origin::assumed;
+    if (memory.workspace == 0 && model.is_graph())
+      memory.workspace = assumed_workspace(model, batch, precision);
+    if (model.is_graph()) memory.workspace += gradient_aside(model);
+  }
   memory.peak =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.workspace;
   if (profile) memory.capacity = capacity_of(*profile);

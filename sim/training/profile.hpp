@@ -50,17 +50,18 @@ struct OperatorEntry {
   double workspace_bytes = 0;
 };
 
-// The whole step of one worker, without instruments, from a run of its own. Validation only: never used to
-// predict.
+// The whole step of one worker, without instruments, from a run of its own. Its times are for validation
+// only, never used to predict.
 struct StepEntry {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
-  Sample step;              // host clock and device agree on it over many steps
-  double p05 = 0, p95 = 0;  // of single steps
-  double peak_bytes = 0;    // device memory at the peak, our allocations and libraries' workspace
-  Sample host;              // time of the host to issue one step with the device far behind
+  Sample step;                 // host clock and device agree on it over many steps
+  double p05 = 0, p95 = 0;     // of single steps
+  double peak_bytes = 0;       // device memory at the peak, our allocations and libraries' workspace
+  double workspace_bytes = 0;  // of libraries, and what layers share besides activations; 0: not known
+  Sample host;                 // time of the host to issue one step with the device far behind
   double launches = 0;
 };
 

@@ -100,6 +100,35 @@ TEST_CASE("capacity decides what fits") {
   CHECK(estimate(model, 1'000'000).memory.fits);  // nobody knows the capacity
 }
 
+TEST_CASE("workspace of whole programs stands before that of layers, in between by batch") {
+  const Model model = test::tiny_cnn();
+  Profile profile = profile_of(80e9);
+  for (const auto& [batch, bytes] : {std::pair{8, 1e6}, {16, 3e6}, {64, 3.5e6}}) {
+    StepEntry entry;
+    entry.model = model.name;
+    entry.precision = Precision::bf16;
+    entry.batch = batch;
+    entry.workspace_bytes = bytes;
+    profile.steps.push_back(entry);
+  }
+  const auto workspace = [&](std::int64_t batch) {
+    const MemoryEstimate found =
+        estimate_memory(model, batch, Precision::bf16, Precision::fp32, model.optimizer, &profile);
+    CHECK(found.workspace_origin == Origin::measured);
+    return found.memory.workspace;
+  };
+  CHECK(workspace(4) == 1e6);
+  CHECK(workspace(8) == 1e6);
+  CHECK(workspace(12) == 2e6);
+  CHECK(workspace(16) == 3e6);
+  CHECK(workspace(128) == 3.5e6);
+  profile.steps.front().precision = Precision::fp32;
+  CHECK(workspace(8) == 3e6);
+  profile.steps.resize(1);
+  CHECK(estimate_memory(model, 8, Precision::bf16, Precision::fp32, model.optimizer, &profile)
+            .workspace_origin == Origin::assumed);
+}
+
 TEST_CASE("workspace is the measured one of the nearest batch, else assumed and named so") {
   const Model model = test::tiny_cnn();
   CHECK(estimate(model, 8).workspace_origin == Origin::assumed);
