@@ -34,6 +34,7 @@ struct Options {
   std::string model, batches, precisions = "fp32", out, device, network, rendezvous, checks;
   std::vector<std::string> bucket_models;
   int gpus = 0;
+  std::int64_t sequence = 0;
   bool collectives = false, append = false;
   double seconds = 0;
   std::uint64_t seed = 1;
@@ -57,16 +58,20 @@ std::string command_text() {
   return text;
 }
 
-std::shared_ptr<const Model> load_model(const std::string& name) {
+// `sequence`: 0, or the length in place of the model's own.
+std::shared_ptr<const Model> load_model(const std::string& name, std::int64_t sequence = 0) {
   Diagnostics diagnostics;
   const Catalog catalog(data_directories());
   const auto path = catalog.resolve(DataKind::model, name, {}, diagnostics);
   diagnostics.throw_errors();
   const std::optional<Value> root = read_document(*path, diagnostics);
-  std::shared_ptr<const Model> model = root ? read_model(*root, diagnostics) : nullptr;
+  const auto length = sequence > 0 ? std::optional(sequence) : std::nullopt;
+  std::shared_ptr<const Model> model = root ? read_model(*root, diagnostics, length) : nullptr;
   diagnostics.throw_errors();
   if (!model->is_graph())
     throw Error(ErrorKind::input, path->string() + ": a mere list of parameters has no layers to time");
+  if (sequence > 0 && model->sequence == 0)
+    throw Error(ErrorKind::input, "--sequence: model '" + model->name + "' has no sequences");
   return model;
 }
 
@@ -116,7 +121,7 @@ int run(const Options& options) {
   }
   calibrate::Request request;
   calibrate::read_request(options.batches, options.precisions, options.model.empty(), request);
-  if (!options.model.empty()) request.model = load_model(options.model);
+  if (!options.model.empty()) request.model = load_model(options.model, options.sequence);
   for (const std::string& name : options.bucket_models) request.bucket_models.push_back(load_model(name));
   request.gpus = options.gpus;
   request.collectives = options.collectives;
@@ -196,6 +201,11 @@ Action prepare_calibrate(CLI::App& command) {
   command.add_option("--model", options->model, "the model whose layers are timed, a name or a file")
       ->type_name("NAME|FILE");
   command.add_option("--batch", options->batches, "samples a worker, as in 32,64,128")->type_name("N,...");
+  command
+      .add_option("--sequence", options->sequence,
+                  "length of a sample of a model of sequences (default: its own)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
   command.add_option("--precision", options->precisions, "fp32, tf32, bf16, fp16, or several (default fp32)")
       ->type_name("P,...");
   command.add_option("--gpus", options->gpus, "local devices to use (default: all)")

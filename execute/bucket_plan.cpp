@@ -73,6 +73,9 @@ std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& stra
                                         device::Program& program, const std::vector<double>& item_end) {
   std::vector<PlannedBucket> plan;
   if (!communicates(strategy, workers)) return plan;
+  if (strategy.fusion.embedding != EmbeddingGradient::dense)
+    throw Error(ErrorKind::unavailable,
+                "run exchanges dense gradients alone: embedding_gradient is for simulate");
   const GradientOrder order{completing_items(model, program), item_end};
   const std::int64_t width = bytes_of(element_of(strategy.gradients));
   const bool moves_weights = strategy.kind == StrategyKind::parameter_server;

@@ -11,31 +11,31 @@ namespace foretrain {
 namespace {
 
 auto key_of(const OperatorEntry& e) {
-  return std::tuple(e.key, e.layer, e.context, e.precision, e.batch);
+  return std::tuple(e.key, e.layer, e.context, e.precision, e.batch, e.sequence);
 }
 auto key_of(const StepEntry& e) {
-  return std::tuple(e.model, e.precision, e.batch);
+  return std::tuple(e.model, e.precision, e.batch, e.sequence);
 }
 auto key_of(const OptimizerEntry& e) {
   return std::tuple(e.kind, e.model, e.precision, e.parameters);
 }
 auto key_of(const StepWorkEntry& e) {
-  return std::tuple(e.what, e.model, e.precision, e.batch);
+  return std::tuple(e.what, e.model, e.precision, e.batch, e.sequence);
 }
 auto key_of(const CollectiveEntry& e) {
   return std::tuple(e.kind, e.ranks, e.nodes, e.network, e.algorithm, e.protocol, e.element, e.bytes);
 }
 auto key_of(const InterferenceEntry& e) {
-  return std::tuple(e.model, e.precision, e.batch, e.ranks, e.bytes);
+  return std::tuple(e.model, e.precision, e.batch, e.sequence, e.ranks, e.bytes);
 }
 auto key_of(const OverlapEntry& e) {
-  return std::tuple(e.model, e.precision, e.batch, e.ranks);
+  return std::tuple(e.model, e.precision, e.batch, e.sequence, e.ranks);
 }
 auto key_of(const CopyEntry& e) {
   return std::tuple(e.direction, e.bytes, e.pinned);
 }
 auto key_of(const NoiseEntry& e) {
-  return std::tuple(e.what, e.model, e.precision, e.batch);
+  return std::tuple(e.what, e.model, e.precision, e.batch, e.sequence);
 }
 
 template <typename Entry>

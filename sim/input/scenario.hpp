@@ -35,6 +35,7 @@ struct Job;
 struct InputPipeline;
 struct HostDescription;
 struct Observed;
+struct SequenceLengths;  // sim/input/sequence_lengths.hpp
 
 struct Execution {
   bool deterministic = false;
@@ -72,6 +73,7 @@ struct Scenario {
   std::shared_ptr<const InputPipeline> input;
   std::shared_ptr<const HostDescription> host;
   std::shared_ptr<const Observed> observed;
+  std::shared_ptr<const SequenceLengths> lengths;  // null: all samples are as long as the model's sequence
   Execution execution;
   // Other jobs on the same cluster, each with its own workers and without others. Their links are numbered
   // as ours.

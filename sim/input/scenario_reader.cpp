@@ -15,6 +15,7 @@
 #include "sim/input/resolved_inputs.hpp"
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
+#include "sim/input/sequence_lengths.hpp"
 #include "sim/input/strategy_reader.hpp"
 #include "sim/input/strategy_schema.hpp"
 #include "sim/input/topology_reader.hpp"
@@ -99,16 +100,28 @@ class Reader {
   void read_model() {
     const Value* model = fields_.find("model");
     if (model == nullptr) return;
-    const auto sequence = fields_.integer("sequence");
+    std::optional<std::int64_t> sequence = fields_.integer("sequence");
+    std::shared_ptr<SequenceLengths> lengths;
+    if (const Value* map = fields_.find("sequence"); map != nullptr && map->is_map()) {
+      lengths = read_sequence_lengths(*map, diagnostics_);
+      if (lengths) sequence = lengths->longest();
+    }
+    std::optional<Value> described;
     if (model->is_map()) {
+      described = *model;
       scenario_.model = foretrain::read_model(*model, diagnostics_, sequence);
     } else if (model->is_scalar() && !model->text.empty()) {
       const auto path = catalog_.resolve(DataKind::model, model->text, model->where(), diagnostics_);
       if (!path) return;
-      if (const auto root = read_document(*path, diagnostics_)) {
-        scenario_.model = foretrain::read_model(*root, diagnostics_, sequence);
-      }
+      described = read_document(*path, diagnostics_);
+      if (described) scenario_.model = foretrain::read_model(*described, diagnostics_, sequence);
     }
+    if (!lengths || !described || !scenario_.model || scenario_.model->sequence == 0) return;
+    lengths->model_at = [root = *described](std::int64_t length) {
+      Diagnostics none;
+      return foretrain::read_model(root, none, length);
+    };
+    scenario_.lengths = std::move(lengths);
   }
 
   void read_profile() {
@@ -383,11 +396,9 @@ class Reader {
                          "deterministic: Horovod's fusion goes by time, which no two runs share: choose "
                          "another fusion, or leave one of the two out");
     }
-    for (const char* key : {"deterministic", "cuda_graph"}) {
-      if (execution.boolean(key).value_or(false)) {
-        diagnostics_.warning(execution.where(key),
-                             fmt::format("{}: has no effect on the prediction yet", key));
-      }
+    if (scenario_.execution.deterministic) {
+      diagnostics_.warning(execution.where("deterministic"),
+                           "deterministic: has no effect on the prediction yet");
     }
   }
 

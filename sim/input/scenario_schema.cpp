@@ -108,6 +108,31 @@ const Schema& other_job_schema() {
   return schema;
 }
 
+const Schema& sequence_schema() {
+  static const Schema schema{
+      .name = "sequence",
+      .description = "samples of unequal lengths, and how they come together in the rows of a batch",
+      .keys = {
+          {.name = "lengths",
+           .type = Type::map | Type::text,
+           .description = "numbers of samples by their length; or a file with a line for each length, or for "
+                          "each sample",
+           .required = true,
+           .example = "{ 16: 900, 64: 100 }"},
+          {.name = "batching",
+           .type = Type::text,
+           .description = "rows as long as the longest of all; as the longest of their batch; of batches of "
+                          "samples alike; or filled with several samples",
+           .default_value = "pad_batch",
+           .allowed = {"pad_global", "pad_batch", "bucketed", "packed"}},
+          {.name = "buckets",
+           .type = Type::integer,
+           .description = "of batching bucketed: buckets of equally many samples (10 where it is not given)",
+           .at_least = 1,
+           .at_most = 10000}}};
+  return schema;
+}
+
 const Schema& scenario_schema() {
   static const Schema schema{
       .name = "scenario",
@@ -132,9 +157,12 @@ const Schema& scenario_schema() {
                 .example = "{ per_worker: 64 }",
                 .keys = &batch_schema()},
                {.name = "sequence",
-                .type = Type::integer,
-                .description = "length of a sequence, where the model has one",
-                .at_least = 1},
+                .type = Type::integer | Type::map,
+                .description =
+                    "length of a sequence, where the model has one; or how unequal ones come together",
+                .example = "{ lengths: { 16: 900, 64: 100 }, batching: pad_batch }",
+                .at_least = 1,
+                .keys = &sequence_schema()},
                {.name = "cluster",
                 .type = Type::map,
                 .description = "a family of topologies with its keys, or a file",

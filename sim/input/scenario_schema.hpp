@@ -6,6 +6,7 @@
 namespace foretrain {
 
 const Schema& scenario_schema();
+const Schema& sequence_schema();  // under `sequence:`: unequal lengths
 const Schema& other_job_schema();
 const Schema& ranks_schema();
 const Schema& batch_schema();

@@ -69,6 +69,9 @@ Strategy read_strategy(const Value* data_map, std::int64_t workers, Diagnostics&
   fusion.packs = count("repack", fusion.packs);
   fusion.max_bytes = data.bytes("max_bytes").value_or(fusion.max_bytes);
   fusion.max_group = count("max_group", fusion.max_group);
+  fusion.embedding =
+      word_of(data.text("embedding_gradient"),
+              {EmbeddingGradient::dense, EmbeddingGradient::sparse, EmbeddingGradient::tied_sparse});
   strategy.gradients = word_of(data.text("gradients"), {Precision::fp32, Precision::bf16, Precision::fp16});
   strategy.accumulation = count("accumulation", 1);
   if (const auto algorithm = data.text("algorithm"); algorithm && *algorithm != "auto") {

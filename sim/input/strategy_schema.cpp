@@ -75,6 +75,13 @@ const Schema& data_parallel_schema() {
                 .default_value = "10",
                 .at_least = 1,
                 .at_most = 1e6},
+               {.name = "embedding_gradient",
+                .type = Type::text,
+                .description =
+                    "of an embedding's table: as any other; as rows that all ranks gather; the same of "
+                    "a table that the output shares",
+                .default_value = "dense",
+                .allowed = {"dense", "sparse", "tied_sparse"}},
                {.name = "gradients",
                 .type = Type::text,
                 .description = "precision in which gradients are combined",

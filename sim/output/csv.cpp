@@ -65,6 +65,7 @@ std::vector<std::string> all_columns() {
   whole.job->target.emplace();
   whole.job->failures.emplace();
   whole.break_even.emplace();
+  whole.sequences.emplace();
   std::vector<std::string> columns;
   for (auto& [column, cell] : csv_row(whole)) columns.push_back(std::move(column));
   return columns;

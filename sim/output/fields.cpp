@@ -147,6 +147,19 @@ void visit_device(const Result& result, FieldVisitor& visitor) {
   visitor.end_group();
 }
 
+void visit_sequences(const std::optional<SequenceUse>& use, FieldVisitor& visitor) {
+  if (!use) return visitor.none("sequences");
+  visitor.begin_group("sequences");
+  visitor.text("batching", use->batching);
+  visitor.number("useful_length", use->useful_length);
+  visitor.number("row_length", use->row_length);
+  visitor.number("padding", use->padding);
+  visitor.number("useful_units_per_s", use->useful_per_second);
+  visitor.number("padded_units_per_s", use->padded_per_second);
+  visitor.number("waiting_s", use->waiting);
+  visitor.end_group();
+}
+
 void visit_speedup(const JobSpeedup& speedup, FieldVisitor& visitor) {
   visitor.begin_group("speedup");
   visitor.text("baseline", speedup.baseline);
@@ -302,6 +315,7 @@ void visit_fields(const Result& result, FieldVisitor& visitor) {
   visit_communication(result, visitor);
   visit_advice(result, visitor);
   visit_device(result, visitor);
+  visit_sequences(result.sequences, visitor);
   if (result.job) {
     visit_job(*result.job, visitor);
   } else {

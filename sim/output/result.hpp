@@ -147,6 +147,15 @@ struct Communication {
   double busy = 0, exposed = 0, overlap = 0;  // seconds, seconds, fraction hidden
 };
 
+// Of samples of unequal lengths.
+struct SequenceUse {
+  std::string batching;
+  double useful_length = 0, row_length = 0;  // positions of a row that are no padding, and all, in the mean
+  double padding = 0;                        // share of the positions
+  double useful_per_second = 0, padded_per_second = 0;  // units: without and with padding
+  double waiting = 0;  // seconds a step that the mean worker's kernels end before the slowest one's
+};
+
 struct GpuUse {
   double busy = 0, computing = 0, communicating = 0;  // fractions of the step
   double launches = 0;                                // a step
@@ -174,6 +183,7 @@ struct Result {
   std::optional<BreakEven> break_even;
   std::vector<Sensitivity> sensitivity;  // largest first
   GpuUse gpu;
+  std::optional<SequenceUse> sequences;
   Memory memory;
   std::optional<JobPrediction> job;
   std::vector<std::string> warnings;

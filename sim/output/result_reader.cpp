@@ -216,6 +216,16 @@ void read_advice(const Node& node, Result& result) {
                                     one.at("critical").flag()});
     }
   }
+  if (node.has("sequences") && !node.at("sequences").is_null()) {  // not in results of older versions
+    const Node use = node.at("sequences");
+    result.sequences = SequenceUse{use.at("batching").text(),
+                                   use.at("useful_length").number(),
+                                   use.at("row_length").number(),
+                                   use.at("padding").number(),
+                                   use.at("useful_units_per_s").number(),
+                                   use.at("padded_units_per_s").number(),
+                                   use.at("waiting_s").number()};
+  }
   for (const Node& warning : node.at("warnings").items()) result.warnings.push_back(warning.text());
   for (const Node& one : node.at("extrapolated").items()) {
     result.extrapolated.push_back({one.at("what").text(), one.at("asked").text(), one.at("range").text()});

@@ -134,7 +134,54 @@ std::vector<Bucket> put_together(const Model& model, const Fusion& fusion, Preci
   return ddp_buckets(model, fusion.first_bucket, fusion.bucket, precision);
 }
 
+// The tables that are gathered, and what of each.
+std::vector<Bucket> sparse_tables(const Model& model, EmbeddingGradient kind, Precision precision) {
+  constexpr std::int64_t number_bytes = 8;
+  std::vector<Bucket> tables;
+  for (std::size_t l = 0; l < model.layers.size(); ++l) {
+    const Layer& owner = model.layers[l];
+    if (owner.kind != LayerKind::embedding || owner.tied >= 0) continue;
+    Bucket table;
+    table.parameters = {owner.parameters.front()};
+    const Parameter& weight = model.parameters[static_cast<std::size_t>(owner.parameters.front())];
+    table.row_bytes = weight.shape.back() * element_bytes(precision) + number_bytes;
+    bool is_shared = false;
+    for (std::size_t other = 0; other < model.layers.size(); ++other) {
+      const Layer& reader = model.layers[other];
+      if (other != l && reader.tied != static_cast<int>(l)) continue;
+      if (reader.kind == LayerKind::embedding) table.rows_per_sample += reader.output.front();
+      is_shared = is_shared || reader.kind == LayerKind::linear;
+    }
+    if (is_shared && kind == EmbeddingGradient::sparse)
+      throw Error(ErrorKind::input, "embedding_gradient: the output of model '" + model.name +
+                                        "' shares the table '" + weight.name +
+                                        "', whose gradient is dense: choose dense or tied_sparse");
+    if (is_shared) table.rows = weight.shape.front();
+    tables.push_back(std::move(table));
+  }
+  if (tables.empty())
+    throw Error(ErrorKind::input, "embedding_gradient: model '" + model.name + "' has no embedding");
+  return tables;
+}
+
+bool is_one_of(const std::vector<Bucket>& tables, int parameter) {
+  return std::any_of(tables.begin(), tables.end(),
+                     [&](const Bucket& table) { return table.parameters.front() == parameter; });
+}
+
 }  // namespace
+
+const char* name_of(EmbeddingGradient kind) {
+  switch (kind) {
+    case EmbeddingGradient::dense:
+      return "dense";
+    case EmbeddingGradient::sparse:
+      return "sparse";
+    case EmbeddingGradient::tied_sparse:
+      return "tied_sparse";
+  }
+  return "";
+}
 
 const char* name_of(FusionKind kind) {
   switch (kind) {
@@ -156,8 +203,39 @@ std::int64_t element_bytes(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
 }
 
+namespace {
+
+// The dense ones as if the tables had no elements; a table leaves when it is complete.
+std::vector<Bucket> fuse_beside_tables(const Model& model, const Fusion& fusion, Precision precision,
+                                       const GradientOrder& order) {
+  std::vector<Bucket> tables = sparse_tables(model, fusion.embedding, precision);
+  Model rest = model;
+  for (const Bucket& table : tables)
+    rest.parameters[static_cast<std::size_t>(table.parameters.front())].elements = 0;
+  Fusion dense = fusion;
+  dense.embedding = EmbeddingGradient::dense;
+  GradientOrder early = order;  // nothing waits for a table
+  for (const Bucket& table : tables)
+    early.completing.at(static_cast<std::size_t>(table.parameters.front())) = 0;
+  std::vector<Bucket> buckets = fuse(rest, dense, precision, early);
+  for (Bucket& bucket : buckets)
+    std::erase_if(bucket.parameters, [&](int parameter) { return is_one_of(tables, parameter); });
+  std::erase_if(buckets, [](const Bucket& bucket) { return bucket.parameters.empty(); });
+  for (Bucket& table : tables) {
+    table.ready = order.completing.at(static_cast<std::size_t>(table.parameters.front()));
+    const auto place = std::find_if(buckets.begin(), buckets.end(),
+                                    [&](const Bucket& bucket) { return bucket.ready > table.ready; });
+    buckets.insert(place, std::move(table));
+  }
+  return buckets;
+}
+
+}  // namespace
+
 std::vector<Bucket> fuse(const Model& model, const Fusion& fusion, Precision precision,
                          const GradientOrder& order) {
+  if (fusion.embedding != EmbeddingGradient::dense)
+    return fuse_beside_tables(model, fusion, precision, order);
   std::vector<Bucket> buckets = put_together(model, fusion, precision, order);
   int latest = 0;
   for (Bucket& bucket : buckets) {

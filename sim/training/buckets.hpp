@@ -17,6 +17,13 @@ namespace foretrain {
 enum class FusionKind { buckets, horovod, packs, groups, none };
 const char* name_of(FusionKind kind);
 
+// How the gradient of an embedding's table is combined. dense: as any other. sparse: every rank gathers the
+// rows of all ranks' tokens with their numbers, which grows with the ranks. tied_sparse: the same for a table
+// that the output uses too, whose dense gradient is then gathered as rows as well (TensorFlow's
+// IndexedSlices; Cavdar et al. 2019).
+enum class EmbeddingGradient { dense, sparse, tied_sparse };
+const char* name_of(EmbeddingGradient kind);
+
 struct Fusion {
   FusionKind kind = FusionKind::buckets;
   Bytes bucket = Bytes(25 << 20), first_bucket = Bytes(1 << 20);  // buckets: where one closes
@@ -25,6 +32,7 @@ struct Fusion {
   int packs = 4;                                                  // packs
   Bytes max_bytes = Bytes(64 << 10);                              // groups: of a small tensor, at most
   int max_group = 10;                                             // groups: small tensors together, at most
+  EmbeddingGradient embedding = EmbeddingGradient::dense;         // of all policies
 };
 
 struct Bucket {
@@ -35,6 +43,11 @@ struct Bucket {
   // packs: elements at the beginning of its first parameter, and at the end of its last, that lie in the
   // neighbours.
   std::int64_t skipped = 0, left = 0;
+  // A table whose rows are gathered: a row and its number, rows a sample, and rows besides. `bytes` is 0.
+  std::int64_t row_bytes = 0, rows_per_sample = 0, rows = 0;
+  bool is_sparse() const { return row_bytes > 0; }
+  // What one rank gives, of a batch.
+  Bytes sparse_bytes(std::int64_t batch) const { return Bytes(row_bytes * (rows_per_sample * batch + rows)); }
 };
 
 // The backward pass as far as fusion rests on it.
@@ -47,7 +60,8 @@ struct GradientOrder {
 std::int64_t element_bytes(Precision precision);
 
 // The buckets in the order in which they leave: reverse registration order. Every element lies in exactly
-// one. Throws Error (input) for sizes that are not above zero, (failure) where horovod knows no times.
+// one. A sparse table is a bucket of its own. Throws Error (input) for sizes that are not above zero, for a
+// sparse table that the output shares or that is not there, (failure) where horovod knows no times.
 std::vector<Bucket> fuse(const Model& model, const Fusion& fusion, Precision gradients,
                          const GradientOrder& order);
 

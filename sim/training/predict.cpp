@@ -7,10 +7,15 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/parse_units.hpp"
+#include "sim/base/quantile.hpp"
+#include "sim/input/sequence_lengths.hpp"
+#include "sim/training/execution_rule.hpp"
 #include "sim/training/memory.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/sensitivity.hpp"
 #include "sim/training/step_simulation.hpp"
+#include "sim/training/unequal_lengths.hpp"
 #include "sim/training/verdict.hpp"
 
 namespace foretrain {
@@ -107,10 +112,45 @@ void fill_memory(const Scenario& scenario, Result& result) {
       most > 0 ? fmt::format("; the largest batch a worker that fits is {}", most) : std::string()));
 }
 
-}  // namespace
+// What a table's rows cost against the whole table, both simulated.
+std::string sparse_verdict(const Scenario& scenario, const StepSimulation& simulation, double step) {
+  Scenario dense = scenario;
+  dense.strategy.fusion.embedding = EmbeddingGradient::dense;
+  const StepSimulation other(dense, {}, simulation.network());
+  const double seconds = other.seconds(other.at_quantile(0.5));
+  double gathered = 0, whole = 0;
+  std::string since;
+  for (const Bucket& bucket : simulation.buckets()) {
+    if (!bucket.is_sparse()) continue;
+    const std::int64_t batch = scenario.batch_per_worker;
+    const auto p = static_cast<std::size_t>(bucket.parameters.front());
+    const double own = static_cast<double>(bucket.sparse_bytes(batch).count());
+    gathered += own * simulation.workers();
+    const double table = static_cast<double>(scenario.model->parameters[p].elements) *
+                         static_cast<double>(element_bytes(scenario.strategy.gradients));
+    whole += table;
+    // A rank receives (n - 1) / n of what is gathered, and twice that of what is reduced.
+    since = fmt::format("{:.0f}", std::max(2.0, std::ceil(2 * table / std::max(1.0, own))));
+  }
+  const bool pays = seconds < step;
+  return fmt::format(
+      "Every rank gathers {} of embedding rows a step, which grows with the ranks; all-reducing the dense "
+      "gradient of {} would take {} a step: densifying {} ({:+.1f} %), and by bytes pays from {} ranks on.",
+      format_bytes(gathered), format_bytes(whole), format_time(seconds), pays ? "pays" : "does not pay",
+      100 * (seconds / step - 1), since);
+}
 
-StepPrediction predict_step(const Scenario& scenario, const StepChange& change,
-                            std::shared_ptr<const CollectiveModel>& network) {
+Result predict_alike(const Scenario& scenario, const PredictOptions& options, const Scenario& given);
+
+// As above, of a worker that shares its host with no other.
+double one_worker_step(const Scenario& given) {
+  const ExecutedScenario alone(given, 1);
+  const StepSimulation one(*alone, {.workers = 1, .strategy = StrategyKind::independent});
+  return one.seconds(one.at_quantile(0.5));
+}
+
+StepPrediction predict_alike_step(const Scenario& scenario, const StepChange& change,
+                                  std::shared_ptr<const CollectiveModel>& network) {
   const StepSimulation simulation(scenario, change, network);
   if (simulation.network()) network = simulation.network();
   const StepFactors median = simulation.at_quantile(0.5);
@@ -124,7 +164,119 @@ StepPrediction predict_step(const Scenario& scenario, const StepChange& change,
   return step;
 }
 
+// Steps of the draws, by their median; and which of them is the median one.
+struct DrawnSteps {
+  std::vector<StepPrediction> steps;
+  std::size_t median = 0;
+  double mean = 0, p05 = 0, p95 = 0;
+};
+
+DrawnSteps drawn_steps(const UnequalSteps& unequal, const StepChange& change,
+                       std::shared_ptr<const CollectiveModel>& network) {
+  DrawnSteps out;
+  std::vector<double> medians, lows, highs;
+  for (const LengthDraw& draw : unequal.drawn().draws) {
+    out.steps.push_back(predict_alike_step(unequal.scenario_of(draw), change, network));
+    out.mean += out.steps.back().mean / UnequalSteps::draws;
+    medians.push_back(out.steps.back().p50);
+    lows.push_back(out.steps.back().p05);
+    highs.push_back(out.steps.back().p95);
+  }
+  const double middle = median(medians);
+  for (std::size_t i = 0; i < medians.size(); ++i)
+    if (std::fabs(medians[i] - middle) < std::fabs(medians[out.median] - middle)) out.median = i;
+  std::sort(lows.begin(), lows.end());
+  std::sort(highs.begin(), highs.end());
+  out.p05 = quantile(lows, 0.05);
+  out.p95 = quantile(highs, 0.95);
+  return out;
+}
+
+int workers_of(const Scenario& scenario, const StepChange& change) {
+  return change.workers > 0 ? change.workers : static_cast<int>(scenario.cluster.topology.workers.size());
+}
+
+std::string lengths_verdict(const SequenceUse& use, double step) {
+  const std::string share = fmt::format("{:.0f} % of all positions are padding", 100 * use.padding);
+  if (use.batching == "pad_global")
+    return fmt::format(
+        "{}: rows of one length keep the GPUs in balance, at the price of computing what the loss does not "
+        "count; "
+        "and where padding is counted, it harms learning.",
+        share);
+  const std::string waits = fmt::format("the mean GPU waits {} of {} for those with longer rows",
+                                        format_time(use.waiting), format_time(step));
+  if (use.batching == "bucketed")
+    return fmt::format(
+        "{}; {}: each worker draws a bucket of its own. One bucket for all workers of a step would "
+        "balance them.",
+        share, waits);
+  return use.batching == "packed" ? share + ": rows are filled with several samples."
+                                  : share + "; " + waits + ".";
+}
+
+Result predict_unequal(const Scenario& scenario, const PredictOptions& options) {
+  const int workers = workers_of(scenario, {});
+  const UnequalSteps unequal(scenario, scenario.batch_per_worker, workers, options.seed);
+  std::shared_ptr<const CollectiveModel> network;
+  const DrawnSteps drawn = drawn_steps(unequal, {}, network);
+  const Scenario made = unequal.scenario_of(unequal.drawn().draws[drawn.median]);
+  Result result = predict_alike(made, options, made);
+  result.step.mean = drawn.mean;
+  result.step.p05 = drawn.p05;
+  result.step.p95 = drawn.p95;
+  // Memory is that of the longest row that may come.
+  result.memory = {};
+  std::erase_if(result.warnings, [](const std::string& text) { return text.starts_with("does not fit"); });
+  fill_memory(scenario, result);
+
+  const DrawnLengths& lengths = unequal.drawn();
+  SequenceUse use;
+  use.batching = name_of(scenario.lengths->batching);
+  use.useful_length = lengths.useful;
+  use.row_length = lengths.padded;
+  use.padding = 1 - lengths.useful / lengths.padded;
+  const double streams =
+      static_cast<double>(scenario.model->units_per_sample()) / static_cast<double>(scenario.model->sequence);
+  const double rows = static_cast<double>(scenario.batch_per_worker) * workers / drawn.mean;
+  use.padded_per_second = rows * streams * lengths.padded;
+  use.useful_per_second = rows * streams * lengths.useful;
+  for (const LengthDraw& draw : lengths.draws) use.waiting += unequal.waiting(draw) / UnequalSteps::draws;
+  result.samples_per_second = rows * lengths.samples_a_row;
+  result.units_per_second = use.useful_per_second;
+  result.limiting.text += " " + lengths_verdict(use, result.step.time);
+  result.sequences = std::move(use);
+  return result;
+}
+
+}  // namespace
+
+StepPrediction predict_step(const Scenario& scenario, const StepChange& change,
+                            std::shared_ptr<const CollectiveModel>& network) {
+  const int workers = workers_of(scenario, change);
+  const ExecutedScenario executed(scenario, workers);
+  if (!(*executed).lengths) return predict_alike_step(*executed, change, network);
+  constexpr std::uint64_t seed = 1;
+  const UnequalSteps unequal(*executed, change.batch_per_worker.value_or(scenario.batch_per_worker), workers,
+                             seed);
+  DrawnSteps drawn = drawn_steps(unequal, change, network);
+  StepPrediction step = drawn.steps[drawn.median];
+  step.mean = drawn.mean;
+  step.p05 = drawn.p05;
+  step.p95 = drawn.p95;
+  return step;
+}
+
 Result predict(const Scenario& scenario, const PredictOptions& options) {
+  const ExecutedScenario executed(scenario, workers_of(scenario, {}));
+  return (*executed).lengths ? predict_unequal(*executed, options)
+                             : predict_alike(*executed, options, scenario);
+}
+
+namespace {
+
+// `given`: before its host and execution were taken into account.
+Result predict_alike(const Scenario& scenario, const PredictOptions& options, const Scenario& given) {
   const StepSimulation simulation(scenario);
   if (options.network != nullptr) *options.network = simulation.network();
   const StepFactors median = simulation.at_quantile(0.5);
@@ -157,8 +309,12 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   interval_of_median(simulation, median, step);
 
   result.samples_per_second = static_cast<double>(scenario.batch_global) / step.mean;
-  result.units_per_second = result.samples_per_second;
-  const double one = result.workers == 1 ? step.time : one_worker_step(scenario, simulation);
+  result.units_per_second = result.samples_per_second *
+                            static_cast<double>(scenario.model ? scenario.model->units_per_sample() : 1);
+  const bool shares_host = launching_factor(given, result.workers) != 1;
+  const double one = result.workers == 1 ? step.time
+                     : shares_host       ? one_worker_step(given)
+                                         : one_worker_step(scenario, simulation);
   result.speedup = one * result.workers / step.time;
   result.efficiency = one / step.time;
 
@@ -175,6 +331,8 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
 
   fill_links(scenario, simulation, step.time, result);
   result.limiting = limiting_of(scenario, simulation, median, outcome, result.links);
+  if (scenario.strategy.fusion.embedding != EmbeddingGradient::dense && result.workers > 1)
+    result.limiting.text += " " + sparse_verdict(scenario, simulation, step.time);
   if (options.remedies) {
     result.remedies = remedies_of(scenario, simulation, step.time);
     result.break_even = break_even_of(scenario, simulation);
@@ -206,5 +364,7 @@ Result predict(const Scenario& scenario, const PredictOptions& options) {
   result.events = simulation.events();
   return result;
 }
+
+}  // namespace
 
 }  // namespace foretrain

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
-#include <unordered_map>
 
 #include "sim/base/error.hpp"
-#include "sim/training/batch_curve.hpp"
+#include "sim/training/operator_curves.hpp"
 
 namespace foretrain {
 namespace {
@@ -19,85 +19,29 @@ namespace {
 constexpr double doubt_between_devices = 0.015;
 constexpr double doubt_between_hosts = 0.10;
 
-struct Curve {
-  std::map<std::int64_t, double> device, host;
-  std::map<std::int64_t, double> launches;
-  double relative_error = 0;  // of the measured medians
-};
-
-void add(Curve& curve, std::int64_t batch, const PassTiming& timing) {
-  curve.device[batch] = timing.device.median;
-  curve.host[batch] = timing.host.median;
-  curve.launches[batch] = timing.launches;
-  if (timing.device.median > 0) {
-    curve.relative_error =
-        std::max(curve.relative_error, (timing.device.high - timing.device.low) / 2 / timing.device.median);
-  }
-}
-
 struct Sum {
   double device = 0, squared_doubt = 0, linear_doubt = 0;
 };
 
-// Times of one pass at a batch; doubts of interpolation are alike across layers, so that they add up
-// linearly.
-StepItem item_from(const Curve& curve, std::int64_t batch, Sum& sum, bool& extrapolated, Origin& origin) {
+// Doubts of interpolation are alike across layers, so that they add up linearly.
+StepItem item_from(const PassEstimate& times, Sum& sum, bool& extrapolated, Origin& origin) {
   StepItem item;
-  const BatchEstimate device = at_batch(curve.device, batch);
-  const BatchEstimate host = at_batch(curve.host, batch);
-  item.device = device.value;
-  item.host = host.value;
-  // The number of launches does not grow with the batch: take that of the nearest batch.
-  auto nearest = curve.launches.lower_bound(batch);
-  if (nearest == curve.launches.end()) --nearest;
-  item.launches = static_cast<int>(std::lround(nearest->second));
+  item.device = times.device;
+  item.host = times.host;
+  item.launches = times.launches;
   sum.device += item.device;
-  sum.linear_doubt += item.device * device.uncertainty;
-  sum.squared_doubt += std::pow(item.device * curve.relative_error, 2);
-  extrapolated = extrapolated || device.extrapolated;
-  if (device.origin != Origin::measured) origin = Origin::fitted;
+  sum.linear_doubt += item.device * times.uncertainty;
+  sum.squared_doubt += std::pow(item.device * times.relative_error, 2);
+  extrapolated = extrapolated || times.extrapolated;
+  if (times.origin != Origin::measured) origin = Origin::fitted;
   return item;
-}
-
-using CurvesOfPasses = std::array<Curve, pass_count>;  // empty where a pass was not timed
-
-struct Curves {
-  std::unordered_map<std::string, CurvesOfPasses> in_context, by_operator;  // by layer and key, by key
-  std::set<std::int64_t> batches;
-  bool context_known = false;
-};
-
-Curves curves_of(const Model& model, const Profile& profile, Precision precision) {
-  Curves out;
-  out.context_known = has_times_of(profile, model.name, precision);
-  for (const OperatorEntry& entry : profile.operators) {
-    if (entry.precision != precision) continue;
-    const bool here = entry.context == model.name;
-    if (out.context_known && !here) continue;  // other models' count only where this one was not timed
-    if (here) out.batches.insert(entry.batch);
-    CurvesOfPasses& curves =
-        here ? out.in_context[entry.layer + "\n" + entry.key] : out.by_operator[entry.key];
-    for (std::size_t pass = 0; pass < pass_count; ++pass) {
-      const PassTiming& timing = entry.passes[pass];
-      if (timing.launches <= 0 && timing.device.median <= 0) continue;
-      add(curves[pass], entry.batch, timing);
-    }
-  }
-  return out;
-}
-
-const Curve* curve_of(const std::unordered_map<std::string, CurvesOfPasses>& curves, const std::string& key,
-                      Pass pass) {
-  const auto found = curves.find(key);
-  if (found == curves.end()) return nullptr;
-  const Curve& curve = found->second[static_cast<std::size_t>(pass)];
-  return curve.device.empty() ? nullptr : &curve;
 }
 
 std::string what_profile_has(const Profile& profile) {
   std::map<std::string, std::set<std::int64_t>> known;
   for (const OperatorEntry& entry : profile.operators) {
-    known[entry.context + " " + name_of(entry.precision)].insert(entry.batch);
+    const std::string length = entry.sequence > 0 ? fmt::format(" at sequence {}", entry.sequence) : "";
+    known[entry.context + " " + name_of(entry.precision) + length].insert(entry.batch);
   }
   std::string out;
   for (const auto& [what, batches] : known) {
@@ -153,16 +97,18 @@ void add_optimizer(StepTimes& out, const Model& model, const Profile& profile, P
 void add_step_work(StepTimes& out, const Model& model, const Profile& profile, Precision precision,
                    std::int64_t batch) {
   for (const char* what : {"cast_weights", "zero_gradients"}) {
-    Curve curve;
+    // Neither depends on the length of a sequence: any will do where the model's own was not measured.
+    PassCurve curve, own;
     for (const StepWorkEntry& entry : profile.step_work) {
-      if (entry.what == what && entry.model == model.name && entry.precision == precision) {
-        add(curve, entry.batch, entry.timing);
-      }
+      if (entry.what != what || entry.model != model.name || entry.precision != precision) continue;
+      add_timing(curve, entry.batch, entry.timing);
+      if (entry.sequence == model.sequence) add_timing(own, entry.batch, entry.timing);
     }
     if (curve.device.empty()) continue;
     Sum sum;
     bool extrapolated = false;
-    StepItem item = item_from(curve, batch, sum, extrapolated, out.origin);
+    StepItem item =
+        item_from(estimate(own.device.empty() ? curve : own, batch), sum, extrapolated, out.origin);
     if (item.launches == 0 && item.device == 0) continue;
     item.name = what;
     item.phase = Phase::forward;
@@ -186,8 +132,9 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
                             "(profile: {{ steps: ... }}), not a profile of operators",
                             model.name));
   }
-  const Curves curves = curves_of(model, profile, precision);
+  const OperatorCurves curves(model, profile, precision);
   StepTimes out;
+  out.batch = batch;
   Sum sum;
   bool extrapolated = false;
   std::vector<std::string> elsewhere;
@@ -196,13 +143,10 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
       if (pass == Pass::backward_weights) return false;
       into.push_back(measured_item(layer, pass, batch));
     } else {
-      const std::string key = operator_key(model, layer);
-      const Curve* const curve = curves.context_known
-                                     ? curve_of(curves.in_context, layer.name + "\n" + key, pass)
-                                     : curve_of(curves.by_operator, key, pass);
-      if (curve == nullptr) return false;
-      into.push_back(item_from(*curve, batch, sum, extrapolated, out.origin));
-      if (!curves.context_known) elsewhere.push_back(layer.name);
+      const std::optional<PassEstimate> times = curves.find(layer, pass, batch);
+      if (!times) return false;
+      into.push_back(item_from(*times, sum, extrapolated, out.origin));
+      if (!curves.context_known()) elsewhere.push_back(layer.name);
     }
     into.back().name = layer.name;
     into.back().phase = phase;
@@ -214,13 +158,15 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
     const Layer& layer = model.layers[l];
     const bool found = estimate(layer, static_cast<int>(l), Pass::forward, Phase::forward, out.forward);
-    if (!found && !layer.parameters.empty()) {
+    const bool has_work = !layer.parameters.empty() || layer.kind == LayerKind::attention;
+    if (!found && has_work) {
       throw Error(
           ErrorKind::unavailable,
           fmt::format("profile '{}' has no times of layer '{}' ({}) in {} for model '{}': it has {}. Run "
-                      "foretrain calibrate --model {} --precision {} --batch {} --append",
+                      "foretrain calibrate --model {} --precision {} --batch {}{} --append",
                       profile.name, layer.name, operator_key(model, layer), name_of(precision), model.name,
-                      what_profile_has(profile), model.name, name_of(precision), batch));
+                      what_profile_has(profile), model.name, name_of(precision), batch,
+                      model.sequence > 0 ? fmt::format(" --sequence {}", model.sequence) : ""));
     }
   }
   for (std::size_t l = model.layers.size(); l-- > 0;) {
@@ -255,9 +201,19 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   out.device_uncertainty = std::sqrt(interpolation * interpolation + measurement * measurement +
                                      alone * alone + doubt_between_devices * doubt_between_devices);
   out.host_uncertainty = doubt_between_hosts;
-  if (extrapolated && !curves.batches.empty()) {
-    out.extrapolated.push_back({"batch per worker", fmt::format("{}", batch),
-                                fmt::format("{} to {}", *curves.batches.begin(), *curves.batches.rbegin())});
+  const auto is_outside = [](const std::set<std::int64_t>& known, std::int64_t asked) {
+    return !known.empty() && (asked < *known.begin() || asked > *known.rbegin());
+  };
+  if (is_outside(curves.sequences(), model.sequence)) {
+    out.extrapolated.push_back(
+        {"sequence", fmt::format("{}", model.sequence),
+         fmt::format("{} to {}", *curves.sequences().begin(), *curves.sequences().rbegin())});
+  }
+  if (extrapolated && !curves.batches().empty() &&
+      (model.sequence == 0 || is_outside(curves.batches(), batch) || curves.batches().size() == 1)) {
+    out.extrapolated.push_back(
+        {"batch per worker", fmt::format("{}", batch),
+         fmt::format("{} to {}", *curves.batches().begin(), *curves.batches().rbegin())});
   }
   return out;
 }

@@ -25,6 +25,7 @@ struct StepTimes {
   // For every parameter: the item of `backward` after which its gradient is complete.
   std::vector<int> gradient_ready;
   std::vector<std::int64_t> parameter_elements;
+  std::int64_t batch = 1;  // of a worker and micro-batch
   Origin origin = Origin::measured;
   double device_uncertainty = 0, host_uncertainty = 0;  // relative, half width at 90 %
   double workspace_bytes = 0;                           // the largest of any layer

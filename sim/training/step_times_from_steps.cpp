@@ -82,6 +82,7 @@ StepTimes step_times(const Model& model, const StepTimeProfile& profile, std::in
     throw Error(ErrorKind::input, "a step-time profile needs one (batch, seconds) pair");
   const Line line = fit(profile.points, batch);
   StepTimes out;
+  out.batch = batch;
   out.origin = line.origin;
   out.device_uncertainty = line.uncertainty;
   StepItem forward;

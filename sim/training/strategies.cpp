@@ -89,8 +89,17 @@ RankProgram program_until_update(const StrategyInput& input, CollectiveKind kind
     const int last = static_cast<int>(program.operations.size()) - 1;
     for (; next < input.buckets.size() && input.buckets[next].ready == static_cast<int>(i); ++next) {
       collectives.push_back(static_cast<int>(program.operations.size()));
-      program.operations.push_back(collective_of(input, kind, next, input.buckets[next].bytes,
-                                                 static_cast<int>(next) % input.servers, {last}));
+      const Bucket& bucket = input.buckets[next];
+      const int server = static_cast<int>(next) % input.servers;
+      if (!bucket.is_sparse()) {
+        program.operations.push_back(collective_of(input, kind, next, bucket.bytes, server, {last}));
+        continue;
+      }
+      if (kind != CollectiveKind::all_reduce)
+        throw Error(ErrorKind::input, "embedding_gradient: sparse tables are simulated with kind ddp alone");
+      const Bytes own = bucket.sparse_bytes(times.batch * input.accumulation);
+      program.operations.push_back(collective_of(input, CollectiveKind::all_gather, next,
+                                                 own * static_cast<double>(input.workers), 0, {last}));
     }
   }
   return program;

@@ -6,7 +6,9 @@
 
 #include "sim/input/document.hpp"
 #include "sim/input/model_reader.hpp"
-#include "tests/support/models.hpp"
+#include "sim/input/scenario_reader.hpp"
+#include "sim/input/sequence_lengths.hpp"
+#include "tests/app/subprocess.hpp"
 
 using namespace foretrain;
 
@@ -134,4 +136,42 @@ TEST_CASE("mistakes in a model of sequences are named") {
             .find("tokens, which have none") != std::string::npos);
   CHECK(errors_of(loss, "base: nothing\nlayers:\n").find("nothing.yaml") != std::string::npos);
   CHECK(errors_of(loss, "base: ../x\nlayers:\n").find("without .yaml") != std::string::npos);
+}
+
+TEST_CASE("a scenario says how long sequences are, or how unequal") {
+  const Catalog catalog({std::string(FORETRAIN_SOURCE_DIR)});
+  const test::TemporaryFolder folder;
+  folder.write("lengths.txt", "length,samples\n16,900\n48 100\n");
+  const auto read = [&](const std::string& sequence, std::string* findings = nullptr) {
+    Diagnostics diagnostics;
+    const auto scenario = parse_scenario(
+        "model: gpt2-small\nprofile: { steps: [[4, 10 ms], [8, 20 ms]] }\nbatch: { per_worker: 4 }\n" +
+            sequence + "cluster: { topology: one-node, workers: 2 }\n",
+        folder.path("s.yaml"), catalog, {}, diagnostics);
+    for (const Diagnostic& finding : diagnostics.errors())
+      if (findings) *findings += finding.text() + '\n';
+    return scenario;
+  };
+  CHECK(read("")->model->sequence == 1024);
+  CHECK(read("sequence: 128\n")->model->sequence == 128);
+  CHECK_FALSE(read("sequence: 128\n")->lengths);
+  const auto map = read("sequence: { lengths: { 64: 1, 16: 3 }, batching: bucketed, buckets: 4 }\n");
+  REQUIRE(map);
+  REQUIRE(map->lengths);
+  CHECK(map->model->sequence == 64);
+  CHECK(map->lengths->mean() == 28);
+  CHECK(map->lengths->batching == LengthBatching::bucketed);
+  CHECK(map->lengths->model_at(40)->sequence == 40);
+  const auto file = read("sequence: { lengths: lengths.txt }\n");
+  REQUIRE(file);
+  CHECK(file->model->sequence == 48);
+  CHECK(file->lengths->mean() == doctest::Approx(19.2));
+  std::string findings;
+  CHECK_FALSE(read("sequence: { lengths: { 0: 1 } }\n", &findings));
+  CHECK(findings.find("'0' is no length of a sequence") != std::string::npos);
+  CHECK_FALSE(read("sequence: { lengths: none.txt }\n", &findings));
+  CHECK_FALSE(read("sequence: { lengths: { 4: 1 }, buckets: 3 }\n", &findings));
+  CHECK(findings.find("belongs to batching 'bucketed'") != std::string::npos);
+  CHECK_FALSE(read("sequence: 2048\n", &findings));
+  CHECK(findings.find("1024 positions, too few for a sequence of 2048") != std::string::npos);
 }
