@@ -36,7 +36,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, settings, profiles;
-  std::string out, device, group, data, checkpoint, costs_from;
+  std::string out, device, group, data, checkpoint, costs_from, curve;
   bool resume = false;
   int steps = 0, warmup = 10, repeats = 1, phase_every = 5, noise_every = 0;
   double time_limit = 30;
@@ -103,12 +103,19 @@ ReadScenario read_for_run(const Options& options, const std::string& file, const
     out.overrides.insert(out.overrides.end(), settings.begin(), settings.end());
     out.scenario = read_scenario(file, catalog, out.overrides);
   }
+  if (!out.scenario.others.empty()) {
+    throw Error(
+        ErrorKind::input,
+        fmt::format("run: {}: 'others' are jobs beside this one, which run does not start: take them out, "
+                    "and start each from a scenario of its own; simulate and sweep predict them together",
+                    file));
+  }
   for (const std::string& hint : out.scenario.warnings) warning(hint);
   // So many steps of the first phase, and no job.
   if (options.steps > 0 && out.scenario.job) {
     if (out.scenario.job->schedule) {
       if (const auto plan = job_plan(out.scenario))
-        out.scenario = with_phase(out.scenario, plan->phases.front());
+        out.scenario = with_update(out.scenario, plan->begin.next());
     }
     out.scenario.job = nullptr;
   }
@@ -223,6 +230,21 @@ void give_up(const std::string& what) {
   std::_Exit(static_cast<int>(ErrorKind::failure));
 }
 
+// However long it takes: a record of hundreds of thousands of steps is not lost at Ctrl-C.
+void keep_record(const RunRecord& record, const std::filesystem::path& target) {
+  const Patience patience;
+  write_run_record(record, target);
+}
+
+// The losses that a schedule saw, as job.curve takes them.
+void write_curve(const RunRecord& record, const std::string& path) {
+  std::string text = "updates,loss\n";
+  for (const RunEvent& event : record.events) {
+    if (event.what == "adaptation") text += fmt::format("{},{}\n", event.step, event.loss);
+  }
+  write_file(path, text);
+}
+
 void run_one(const Options& options, const Planned& planned, const Catalog& catalog, RunSession& session,
              device::Backend& backend) {
   const bool writes = session.is_first(*planned.scenario);
@@ -231,7 +253,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
     if (const std::string what = memory_warning(*planned.scenario, record.machine); !what.empty())
       warning(record.scenario_name + ": " + what);
     // Before the first step: what was predicted stands on disk whatever happens.
-    write_run_record(record, planned.target);
+    keep_record(record, planned.target);
     if (record.prediction) {
       note(fmt::format("{}: predicted {} a step, digest {}", record.scenario_name,
                        seconds_text(record.prediction->step), record.prediction->digest));
@@ -249,13 +271,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   how.rank.noise_every = options.noise_every;
   how.rank.data = make_data_source(options.data, *planned.scenario->model, options.seed);
   how.job = job_plan(*planned.scenario);
-  if (writes && how.job && how.job->short_batches > 0) {
-    warning(
-        fmt::format("{}: {} short last batches are run at the full size, the prediction has them short; "
-                    "job.last_batch: drop or carry has none",
-                    record.scenario_name, how.job->short_batches));
-  }
-  if (writes && how.job && !how.job->checkpoints.empty() && options.checkpoint.empty())
+  if (writes && how.job && how.job->saves && options.checkpoint.empty())
     warning(record.scenario_name + ": no checkpoint is written, for --checkpoint names no file");
   how.checkpoint = options.checkpoint;
   how.resume = options.resume;
@@ -272,12 +288,13 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
     session.run(*planned.scenario, how, callbacks, record);
   } catch (...) {
     end_progress();
-    if (writes) write_run_record(record, planned.target);
+    if (writes) keep_record(record, planned.target);
     throw;
   }
   end_progress();
   if (!writes) return;
-  write_run_record(record, planned.target);
+  keep_record(record, planned.target);
+  if (!options.curve.empty()) write_curve(record, options.curve);
   for (const ClockRecord& clock : record.clocks) detail(record.scenario_name + ": " + clock_text(clock));
   for (const MonitorFinding& finding : record.findings) {
     detail(fmt::format("{}: {}{}{}: {}", record.scenario_name, finding.what,
@@ -295,6 +312,9 @@ int run(const Options& options) {
   const std::vector<Planned> runs = plan_runs(options, scenarios);
   if (options.resume && options.checkpoint.empty()) {
     throw Error(ErrorKind::input, "run: --resume needs --checkpoint FILE");
+  }
+  if (!options.curve.empty() && runs.size() > 1) {
+    throw Error(ErrorKind::input, "run: --curve names one file for several runs");
   }
   if (!options.checkpoint.empty() && runs.size() > 1) {
     throw Error(ErrorKind::input, "run: --checkpoint names one file for several runs");
@@ -391,6 +411,10 @@ Action prepare_run(CLI::App& command) {
           "the record of an earlier run of a job: its start-up, changes of workers and batch and rate of "
           "checkpoints stand in the prediction")
       ->type_name("RUN.json");
+  command
+      .add_option("--curve", options->curve,
+                  "where to write the losses that an adadamp schedule saw, as job.curve takes them")
+      ->type_name("FILE.csv");
   command.add_option("--group", options->group, "name of the campaign, kept in the record")
       ->type_name("NAME");
   command.add_option("--seed", options->seed, "of weights and data (default 1)")->type_name("N");

@@ -14,7 +14,7 @@ namespace foretrain::app {
 namespace {
 
 std::atomic<bool> requested{false};
-std::atomic<int> received{0};
+std::atomic<int> received{0}, writing{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 void end_now(int signal) {
@@ -23,20 +23,24 @@ void end_now(int signal) {
   std::raise(signal);
 }
 
-void on_interrupt(int signal) {
-  if (requested.exchange(true)) {
-    end_now(signal);
-    return;
-  }
-  received.store(signal);
+void start_timer() {
   constexpr int patience_us = 900'000;  // all is over within a second
   itimerval timer{};
   timer.it_value.tv_usec = patience_us;
   ::setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
+void on_interrupt(int signal) {
+  if (requested.exchange(true)) {
+    end_now(signal);
+    return;
+  }
+  received.store(signal);
+  start_timer();
+}
+
 void on_patience_over(int) {
-  end_now(received.load());
+  if (writing.load() == 0) end_now(received.load());
 }
 
 // A defect of ours or of a library: where it happened, and then the end that it would have had anyway. Only
@@ -75,6 +79,14 @@ void install_signal_handlers() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) handle(signal, on_crash);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file larger than allowed: the write says so
+}
+
+Patience::Patience() {
+  ++writing;
+}
+
+Patience::~Patience() {
+  if (--writing == 0 && requested.load()) start_timer();
 }
 
 const std::atomic<bool>& interrupt_requested() {

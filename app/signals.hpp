@@ -13,6 +13,16 @@ void install_signal_handlers();
 
 const std::atomic<bool>& interrupt_requested();
 
+// While one lives, what is finished is being written: the program does not end before, but for a second
+// signal.
+class Patience {
+ public:
+  Patience();
+  ~Patience();
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+};
+
 // Ends the program as if the signal had met no handler, so that shells and pipelines see what happened.
 [[noreturn]] void die_by_signal(int signal);
 // The signal that has set interrupt_requested(), 0 where none has.

@@ -37,6 +37,13 @@ struct Buffer {
   std::int64_t bytes = 0;
 };
 
+class Program;
+
+// Elements first to last, this one excluded, of a program's flat buffers.
+struct FlatRange {
+  std::int64_t first = 0, last = 0;
+};
+
 struct BuildOptions {
   std::int64_t batch = 1;
   Precision precision = Precision::fp32;
@@ -45,6 +52,10 @@ struct BuildOptions {
   bool deterministic = false;
   std::uint64_t seed = 1;   // initial weights (initial_weights.hpp)
   int plan_candidates = 3;  // convolution plans tried, best heuristics first
+  // Another program of the same model, precision and worker that differs in its batch alone, and lives
+  // longer: weights, gradients, optimizer state and running statistics are common to both. After an update by
+  // one the other needs weights_changed() before its next use.
+  Program* shares = nullptr;
 };
 
 struct BuildReport {
@@ -85,6 +96,11 @@ class Program {
 
   virtual void update() = 0;  // optimizer, all parameters
   virtual int update_launches() const = 0;
+  // Only parameters in these parts of the flat buffers, which ascend; others may be updated as well.
+  virtual void update_parts(std::span<const FlatRange> parts) {
+    (void)parts;
+    update();
+  }
   virtual void set_learning_rate(double rate) = 0;
   // Multiplies the gradients by a factor as part of the next update (1 / workers under data parallelism).
   virtual void set_gradient_scale(double factor) = 0;

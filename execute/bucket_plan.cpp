@@ -96,6 +96,7 @@ std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& stra
     last -= bucket.left;
     if (first < end_before) throw Error(ErrorKind::failure, "buckets overlap in the flat gradient buffer");
     end_before = last;
+    planned.range = {first, last};
     planned.gradients = part(program.gradients(), first, last, width);
     if (moves_weights) {
       planned.weights = part(program.weights(), first, last, bytes_of(program.weight_type()));

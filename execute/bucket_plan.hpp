@@ -13,6 +13,7 @@ struct PlannedBucket {
   Bucket bucket;
   device::Buffer gradients;  // its part of the flat buffer; gaps between aligned parameters included
   device::Buffer weights;    // the same parameters; empty where the strategy moves no weights
+  device::FlatRange range;   // both, in elements
   int server = 0;            // parameter_server: the rank that updates it
 };
 

@@ -12,12 +12,12 @@
 namespace foretrain {
 namespace {
 
-constexpr std::string_view magic = "foretrain/checkpoint/1\n";
+constexpr std::string_view magic = "foretrain/checkpoint/2\n";
 
-// Followed by identity, weights and state; `crc` is over those three.
+// Followed by identity, losses, weights and state; `crc` is over those four.
 struct Header {
   std::int64_t updates = 0;
-  std::uint64_t identity = 0, weights = 0, state = 0;  // bytes
+  std::uint64_t identity = 0, losses = 0, weights = 0, state = 0;  // bytes
   std::uint64_t crc = 0;
 };
 
@@ -37,6 +37,7 @@ std::uint64_t add_crc(std::uint64_t crc, std::string_view bytes) {
 
 std::uint64_t crc_of(const std::string& identity, const TrainingState& state) {
   std::uint64_t crc = add_crc(0, identity);
+  crc = add_crc(crc, text_of(std::as_bytes(std::span(state.losses))));
   crc = add_crc(crc, text_of(state.weights));
   return add_crc(crc, text_of(state.state));
 }
@@ -75,12 +76,17 @@ std::int64_t write_checkpoint(const std::filesystem::path& path, const std::stri
   Header header;
   header.updates = state.updates;
   header.identity = identity.size();
+  header.losses = state.losses.size() * sizeof(LossSeen);
   header.weights = state.weights.size();
   header.state = state.state.size();
   header.crc = crc_of(identity, state);
   FileWriter writer(path.string());
-  const std::string_view parts[] = {magic, text_of(std::as_bytes(std::span(&header, 1))), identity,
-                                    text_of(state.weights), text_of(state.state)};
+  const std::string_view parts[] = {magic,
+                                    text_of(std::as_bytes(std::span(&header, 1))),
+                                    identity,
+                                    text_of(std::as_bytes(std::span(state.losses))),
+                                    text_of(state.weights),
+                                    text_of(state.state)};
   std::size_t bytes = 0;
   for (std::string_view part : parts) {
     writer.write(part);
@@ -99,16 +105,19 @@ std::optional<TrainingState> read_checkpoint(const std::filesystem::path& path, 
   in.read(reinterpret_cast<char*>(&header), sizeof header);
   if (!in || found != magic) damaged(path);
   const std::uint64_t size = std::filesystem::file_size(path) - magic.size() - sizeof header;
-  if (header.identity > size || header.weights > size || header.state > size ||
-      header.identity + header.weights + header.state != size) {
+  if (header.identity > size || header.losses > size || header.weights > size || header.state > size ||
+      header.losses % sizeof(LossSeen) != 0 ||
+      header.identity + header.losses + header.weights + header.state != size) {
     damaged(path);
   }
   std::string of(header.identity, '\0');
   TrainingState state;
   state.updates = header.updates;
+  state.losses.resize(header.losses / sizeof(LossSeen));
   state.weights.resize(header.weights);
   state.state.resize(header.state);
   in.read(of.data(), static_cast<std::streamsize>(of.size()));
+  in.read(reinterpret_cast<char*>(state.losses.data()), static_cast<std::streamsize>(header.losses));
   in.read(reinterpret_cast<char*>(state.weights.data()), static_cast<std::streamsize>(state.weights.size()));
   in.read(reinterpret_cast<char*>(state.state.data()), static_cast<std::streamsize>(state.state.size()));
   if (!in || crc_of(of, state) != header.crc) damaged(path);

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "execute/job_plan.hpp"
 
 namespace foretrain {
 
 struct TrainingState {
-  std::int64_t updates = 0;  // done before
+  std::int64_t updates = 0;      // done before
+  std::vector<LossSeen> losses;  // over the data, of a schedule that looks at it
   std::vector<std::byte> weights, state;
   bool operator==(const TrainingState&) const = default;
 };

@@ -72,9 +72,10 @@ class Cifar10 : public DataSource {
     const auto count = static_cast<std::int64_t>(labels_.size());
     batch.samples.resize(static_cast<std::size_t>(place.size * cifar_bytes));
     batch.labels.resize(static_cast<std::size_t>(place.size));
+    const std::int64_t before = place.before >= 0 ? place.before : place.update * place.count * place.size;
     for (std::int64_t i = 0; i < place.size; ++i) {
       // Batches run on across epochs.
-      const std::int64_t position = (place.update * place.count + place.index) * place.size + i;
+      const std::int64_t position = before + place.index * place.size + i;
       const std::int64_t sample = shuffled(position / count, position % count);
       batch.labels[static_cast<std::size_t>(i)] = labels_[static_cast<std::size_t>(sample)];
       const unsigned char* from = pixels_.data() + sample * cifar_bytes;

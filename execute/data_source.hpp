@@ -23,6 +23,8 @@ struct BatchPlace {
   std::int64_t update = 0;
   std::int64_t size = 0;
   int index = 0, count = 1;
+  // Samples of the job before the update; -1: as many as updates of this size have.
+  std::int64_t before = -1;
 };
 
 class DataSource {

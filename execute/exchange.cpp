@@ -70,6 +70,12 @@ std::vector<double> Exchange::all_gather(double mine) {
   return values;
 }
 
+double Exchange::mean(double mine) {
+  double sum = 0;
+  for (const double value : all_gather(mine)) sum += value;
+  return sum / ranks();
+}
+
 double Exchange::greatest(double mine) {
   const std::vector<double> values = all_gather(mine);
   return *std::max_element(values.begin(), values.end());

@@ -23,6 +23,7 @@ class Exchange {
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine);
   std::vector<double> all_gather(double mine);
   double greatest(double mine);
+  double mean(double mine);
   void barrier() { all_gather(0.0); }
 
  private:

@@ -25,9 +25,12 @@ std::vector<double> slowest_steps(const RunRecord& record) {
 
 // The job's updates after which something else ran; the step after it begins with an empty queue.
 std::string cause_of(const RunRecord& record, std::int64_t step, std::int64_t first_update,
-                     const std::vector<std::int64_t>& late_batches) {
+                     const std::vector<std::int64_t>& late_batches,
+                     const std::vector<std::int64_t>& short_batches) {
+  if (std::binary_search(short_batches.begin(), short_batches.end(), step)) return "short batch";
   for (const RunEvent& event : record.events) {
-    const bool between = event.what == "evaluation" || event.what == "checkpoint" || event.what == "rescale";
+    const bool between = event.what == "evaluation" || event.what == "checkpoint" ||
+                         event.what == "rescale" || event.what == "adaptation";
     if (between && event.step == first_update + step) return event.what;
   }
   if (std::find(late_batches.begin(), late_batches.end(), step) != late_batches.end()) return "batch load";
@@ -68,7 +71,8 @@ Slope slope_of(const std::vector<double>& x, const std::vector<double>& y) {
 }  // namespace
 
 std::vector<MonitorFinding> step_findings(const RunRecord& record,
-                                          const std::vector<std::int64_t>& late_batches) {
+                                          const std::vector<std::int64_t>& late_batches,
+                                          const std::vector<std::int64_t>& short_batches) {
   std::vector<MonitorFinding> findings;
   const std::vector<double> steps = slowest_steps(record);
   if (steps.size() < fewest_steps) return findings;
@@ -90,7 +94,8 @@ std::vector<MonitorFinding> step_findings(const RunRecord& record,
       MonitorFinding finding;
       finding.time = time;
       finding.what = away > 0 ? "spike" : "dip";
-      finding.cause = cause_of(record, static_cast<std::int64_t>(i), first_update, late_batches);
+      finding.cause =
+          cause_of(record, static_cast<std::int64_t>(i), first_update, late_batches, short_batches);
       finding.text = fmt::format("step {} took {:.3g} ms, {:+.0f} % of the median", i, steps[i] * 1e3,
                                  100 * away / middle);
       findings.push_back(std::move(finding));

@@ -9,10 +9,11 @@
 namespace foretrain {
 
 // Steps of the slowest rank more than 20 % above the median, or below, and more than five robust standard
-// deviations away. Causes: an evaluation or a checkpoint right before, a batch that was not ready
-// (`late_batches`: counted steps), the first step.
+// deviations away. Causes: an evaluation, a checkpoint or a look at the loss right before, a batch that was
+// not ready or was short (counted steps, ascending), the first step.
 std::vector<MonitorFinding> step_findings(const RunRecord& record,
-                                          const std::vector<std::int64_t>& late_batches);
+                                          const std::vector<std::int64_t>& late_batches,
+                                          const std::vector<std::int64_t>& short_batches = {});
 
 // Memory series that rise after the first counted step: a least-squares slope that is positive by more than
 // four standard errors, with a rise over the run above 1 % and 16 MiB.

@@ -1,99 +1,122 @@
 #include "execute/job_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/input/job.hpp"
 #include "sim/job/predict_job.hpp"
 #include "sim/job/step_shapes.hpp"
-#include "sim/job/trigger.hpp"
 
 namespace foretrain {
 namespace {
 
 // Evaluations or checkpoints as the timeline of a predicted job has them.
-std::optional<Trigger> trigger_of(const Interval& every, double samples) {
-  if (every.amount <= 0) return std::nullopt;
+Trigger trigger_of(const Interval& every, double samples) {
   if (every.unit == Interval::Unit::time)
     throw Error(ErrorKind::input, "run: evaluates and saves after epochs or updates, not after times");
   return Trigger(every, samples);
 }
 
-void check_evaluation(const JobPlan& plan, const Evaluation& evaluation) {
-  for (const TrainingPhase& phase : plan.phases) {
-    if (evaluation.batch_per_worker == 0 || evaluation.batch_per_worker * phase.workers == phase.batch)
-      continue;
-    throw Error(ErrorKind::input,
-                fmt::format("run: evaluates at the batch of training, {} a worker; leave out "
-                            "job.evaluate.batch_per_worker ({})",
-                            phase.batch / phase.workers, evaluation.batch_per_worker));
+std::shared_ptr<const ScheduleInput> input_of(const Scenario& scenario) {
+  if (!scenario.dataset_samples) {
+    throw Error(ErrorKind::input, "a job needs dataset.samples, to know what an epoch is");
   }
+  auto input = std::make_shared<ScheduleInput>(schedule_input(scenario));
+  input->sees_losses = true;
+  return input;
 }
 
 }  // namespace
 
-std::int64_t JobPlan::updates() const {
-  std::int64_t total = 0;
-  for (const TrainingPhase& phase : phases) total += phase.updates;
-  return total;
+JobWalk::JobWalk(const Scenario& scenario)
+    : input_(input_of(scenario)), job_(scenario.job), cursor_(*input_) {
+  const auto samples = static_cast<double>(input_->samples);
+  if (job_->evaluate) evaluate_ = trigger_of(job_->evaluate->every, samples);
+  if (job_->checkpoint) save_ = trigger_of(job_->checkpoint->every, samples);
+}
+
+PlannedUpdate JobWalk::next() const {
+  const UpdateRun run = cursor_.run();
+  const auto share = [&](std::int64_t batch) { return (batch + run.workers - 1) / run.workers; };
+  return {run.batch,   share(run.batch), run.full,   share(run.full),
+          run.workers, run.phase,        run.adapts, cursor_.learning_rate()};
+}
+
+JobWalk::After JobWalk::advance() {
+  cursor_.advance(1);
+  After after;
+  after.evaluates = evaluate_ && evaluate_->take(cursor_, 0);
+  after.saves = save_ && save_->take(cursor_, 0);
+  return after;
+}
+
+void JobWalk::see_loss(double loss) {
+  losses_.push_back({updates(), loss});
+  cursor_.see_loss(loss);
+}
+
+void JobWalk::go_to(std::int64_t updates, const std::vector<LossSeen>& losses) {
+  auto seen = losses.begin();
+  while (!is_finished() && this->updates() < updates) {
+    for (; seen != losses.end() && seen->updates == this->updates(); ++seen) see_loss(seen->loss);
+    advance();
+  }
+}
+
+std::vector<std::int64_t> JobWalk::short_shares() const {
+  std::vector<std::int64_t> shares;
+  if (is_finished()) return shares;
+  const PlannedUpdate shape = next();
+  for (ScheduleCursor ahead = cursor_; !ahead.is_finished();) {
+    const UpdateRun run = ahead.run();
+    const std::int64_t share = (run.batch + run.workers - 1) / run.workers;
+    if (run.workers != shape.workers || (run.full + run.workers - 1) / run.workers != shape.full_share) break;
+    if (share != shape.full_share && std::find(shares.begin(), shares.end(), share) == shares.end())
+      shares.push_back(share);
+    ahead.advance(run.updates);
+  }
+  return shares;
+}
+
+std::set<int> JobWalk::worker_counts() const {
+  std::set<int> counts;
+  for (ScheduleCursor ahead = cursor_; !ahead.is_finished();) {
+    const UpdateRun run = ahead.run();
+    counts.insert(run.workers);
+    ahead.advance(run.updates);
+  }
+  if (job_->schedule && job_->schedule->rule == Schedule::Rule::adadamp) {
+    const std::int64_t largest = job_->schedule->max_batch.value_or(input_->samples);
+    for (std::int64_t batch = job_->schedule->batch; batch <= largest; ++batch)
+      counts.insert(workers_for(job_->workers, batch, input_->available));
+  }
+  return counts;
 }
 
 std::optional<JobPlan> job_plan(const Scenario& scenario) {
   if (!scenario.job) return std::nullopt;
-  if (!scenario.dataset_samples) {
-    throw Error(ErrorKind::input, "a job needs dataset.samples, to know what an epoch is");
-  }
   const Job& job = *scenario.job;
-  if (job.schedule && job.schedule->rule == Schedule::Rule::adadamp) {
+  if (job.workers.budget) {
     throw Error(ErrorKind::input,
-                "run: a schedule that follows a given loss is simulated only; give its phases");
+                "run: job.workers.budget is a question to `simulate`, which says how many workers the budget "
+                "pays for; run with job.workers.most");
   }
-  JobPlan plan;
-  const ScheduleInput input = schedule_input(scenario);
-  const auto samples = static_cast<double>(*scenario.dataset_samples);
-  std::optional<Trigger> evaluate, save;
-  if (job.evaluate) evaluate = trigger_of(job.evaluate->every, samples);
-  if (job.checkpoint) save = trigger_of(job.checkpoint->every, samples);
-  for (ScheduleCursor cursor(input); !cursor.is_finished();) {
-    const UpdateRun run = cursor.run();
-    std::int64_t count = run.updates;
-    for (const auto* trigger : {&evaluate, &save}) {
-      if (*trigger) count = std::min(count, (*trigger)->distance(cursor, run, 0, 0));
-    }
-    std::optional<double> rate;
-    if (job.schedule && job.learning_rate.kind == LearningRateLaw::Kind::constant)
-      rate = cursor.learning_rate();
-    const bool goes_on =
-        !plan.phases.empty() && (run.is_short || (plan.phases.back().batch == run.batch &&
-                                                  plan.phases.back().workers == run.workers &&
-                                                  plan.phases.back().learning_rate == rate));
-    if (run.is_short) plan.short_batches += count;
-    if (goes_on) {
-      plan.phases.back().updates += count;
-    } else {
-      plan.phases.push_back({count, run.batch, run.workers, rate});
-    }
-    cursor.advance(count);
-    if (evaluate && evaluate->take(cursor, 0)) plan.evaluations.push_back(cursor.updates());
-    if (save && save->take(cursor, 0)) plan.checkpoints.push_back(cursor.updates());
+  JobPlan plan{JobWalk(scenario)};
+  if (job.checkpoint) {
+    plan.saves = job.checkpoint->every.amount > 0;
+    plan.writes_beside = job.checkpoint->asynchronous;
   }
-  plan.writes_beside = job.checkpoint && job.checkpoint->asynchronous;
+  if (job.schedule) plan.loss_samples = job.schedule->loss_samples;
   if (job.evaluate) {
     plan.evaluation_samples = job.evaluate->samples;
+    plan.evaluation_batch = job.evaluate->batch_per_worker;
     plan.evaluates_on_one = job.evaluate->on_one_worker;
-    check_evaluation(plan, *job.evaluate);
   }
   return plan;
 }
 
-Scenario with_phase(const Scenario& scenario, const TrainingPhase& phase) {
-  if (phase.workers < 1 || phase.batch % phase.workers != 0) {
-    throw Error(ErrorKind::input,
-                fmt::format("a batch of {} cannot be dealt out to {} workers", phase.batch, phase.workers));
-  }
-  Scenario out = with_workers(scenario, phase.workers, phase.batch);
-  if (phase.learning_rate) out.optimizer.learning_rate = *phase.learning_rate;
+Scenario with_update(const Scenario& scenario, const PlannedUpdate& update) {
+  Scenario out = with_workers(scenario, update.workers, update.full_batch);
+  out.optimizer.learning_rate = update.learning_rate;
   return out;
 }
 

@@ -77,6 +77,8 @@ std::optional<JobRow> job_row(const FiledRecord& filed, const Repredict& repredi
            part(&JobPrediction::evaluation));
   rows.add("checkpoint", measured.checkpoint.count, measured.checkpoint.time,
            part(&JobPrediction::checkpoint));
+  rows.add("looks at the loss", measured.adaptation.count, measured.adaptation.time,
+           part(&JobPrediction::adaptation));
   rows.add("startup", measured.startup.count, measured.startup.time, part(&JobPrediction::startup));
   rows.add("rescale", measured.rescale.count + measured.rebatch.count,
            measured.rescale.time + measured.rebatch.time, part(&JobPrediction::rescale));

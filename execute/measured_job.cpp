@@ -18,6 +18,12 @@ std::string each(const MeasuredPart& part) {
   return fmt::format("{:.6f} s", part.time / std::max(1, part.count));
 }
 
+// By so much that a prediction begins a phase (sim/job/timeline).
+bool has_grown(std::int64_t from, std::int64_t to) {
+  constexpr double grown = 1.1;
+  return static_cast<double>(to) >= grown * static_cast<double>(from);
+}
+
 }  // namespace
 
 MeasuredJob measured_job(const RunRecord& record) {
@@ -32,21 +38,28 @@ MeasuredJob measured_job(const RunRecord& record) {
   for (std::size_t i = 0; i < phases.size(); ++i) {
     const RunEvent& phase = *phases[i];
     MeasuredPhase made{phase.batch, 0, phase.workers, phase.end - phase.begin};
+    out.total = phase.end;
     made.updates = i + 1 < phases.size() ? phases[i + 1]->step - phase.step : updates - (phase.step - done);
     for (const RunEvent& event : record.events) {
-      const bool pauses =
-          event.what == "evaluation" || event.what == "checkpoint" || event.what == "noise scale";
+      const bool pauses = event.what == "evaluation" || event.what == "checkpoint" ||
+                          event.what == "noise scale" || event.what == "adaptation";
       if (pauses && event.begin >= phase.begin && event.end <= phase.end)
         made.time -= event.end - event.begin;
     }
+    if (!out.phases.empty() && phase.phase >= 0 && phase.phase == phases[i - 1]->phase &&
+        made.workers == out.phases.back().workers && !has_grown(out.phases.back().batch, made.batch)) {
+      out.phases.back().updates += made.updates;
+      out.phases.back().time += made.time;
+      continue;
+    }
     out.phases.push_back(made);
-    out.total = phase.end;
   }
   int workers = out.phases.empty() ? 0 : out.phases.front().workers;
   for (const RunEvent& event : record.events) {
     const double seconds = event.end - event.begin;
     if (event.what == "evaluation") add(out.evaluation, seconds);
     if (event.what == "noise scale") add(out.noise, seconds);
+    if (event.what == "adaptation") add(out.adaptation, seconds);
     if (event.what == "startup") add(out.startup, seconds);
     if (event.what == "checkpoint") {
       add(out.checkpoint, seconds);

@@ -12,7 +12,7 @@ namespace foretrain {
 struct MeasuredPhase {
   std::int64_t batch = 0, updates = 0;
   int workers = 0;
-  double time = 0;  // seconds, evaluations and checkpoints taken out
+  double time = 0;  // seconds, what lies between updates taken out
 };
 
 // Seconds of all occurrences, and how many there were.
@@ -23,7 +23,7 @@ struct MeasuredPart {
 
 struct MeasuredJob {
   std::vector<MeasuredPhase> phases;
-  MeasuredPart evaluation, checkpoint, startup, noise;
+  MeasuredPart evaluation, checkpoint, startup, noise, adaptation;
   MeasuredPart rescale, rebatch;  // changes of workers, and of the batch alone
   double checkpoint_bytes = 0;    // of all
   MeasuredPart write;             // of checkpoints beside training, which is none of its time
@@ -32,7 +32,8 @@ struct MeasuredJob {
   double total = 0;          // from the start of the run to the end of the last phase
 };
 
-// Without phases where the run was none of a job.
+// Batches of a damping rule are one phase until they have grown by a tenth, as in a prediction. Without
+// phases where the run was none of a job.
 MeasuredJob measured_job(const RunRecord& record);
 
 // Settings of a scenario ("job.startup=3.2 s") by which its job is predicted with the costs that this run

@@ -28,11 +28,8 @@ device::BuildOptions build_options(const Scenario& scenario, const RankOptions& 
   return build;
 }
 
-}  // namespace
-
-std::unique_ptr<device::Program> build_program(const Scenario& scenario, const RankOptions& options,
-                                               device::Worker& worker) {
-  const device::BuildOptions how = build_options(scenario, options);
+std::unique_ptr<device::Program> build(const Scenario& scenario, const device::BuildOptions& how,
+                                       device::Worker& worker) {
   const auto refuse = [&](const std::string& what) {
     const Memory estimate = estimate_memory(*scenario.model, how.batch, how.precision,
                                             scenario.strategy.gradients, how.optimizer, nullptr)
@@ -40,7 +37,7 @@ std::unique_ptr<device::Program> build_program(const Scenario& scenario, const R
     throw Error(ErrorKind::failure,
                 fmt::format("model '{}' with a batch of {} per worker does not fit into the device's memory "
                             "(a step needs about {:.3g} GB): {}",
-                            scenario.model->name, scenario.batch_per_worker, estimate.peak / 1e9, what));
+                            scenario.model->name, how.batch, estimate.peak / 1e9, what));
   };
   try {
     return worker.build(*scenario.model, how);
@@ -54,6 +51,22 @@ std::unique_ptr<device::Program> build_program(const Scenario& scenario, const R
     refuse("no container is that large");
   }
   return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<device::Program> build_program(const Scenario& scenario, const RankOptions& options,
+                                               device::Worker& worker) {
+  return build(scenario, build_options(scenario, options), worker);
+}
+
+std::unique_ptr<device::Program> build_resized(const Scenario& scenario, std::int64_t batch,
+                                               const RankOptions& options, device::Worker& worker,
+                                               device::Program& shares) {
+  device::BuildOptions how = build_options(scenario, options);
+  how.batch = batch;
+  how.shares = &shares;
+  return build(scenario, how, worker);
 }
 
 }  // namespace foretrain

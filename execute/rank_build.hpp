@@ -12,5 +12,9 @@ namespace foretrain {
 // memory is too small; says how much a step needs.
 std::unique_ptr<device::Program> build_program(const Scenario& scenario, const RankOptions& options,
                                                device::Worker& worker);
+// The same for another number of samples at a time, with the weights and the optimizer's state of `shares`.
+std::unique_ptr<device::Program> build_resized(const Scenario& scenario, std::int64_t batch,
+                                               const RankOptions& options, device::Worker& worker,
+                                               device::Program& shares);
 
 }  // namespace foretrain

@@ -11,6 +11,7 @@
 #include "execute/noise_scale.hpp"
 #include "execute/rank_build.hpp"
 #include "execute/rank_record_bytes.hpp"
+#include "execute/sized_programs.hpp"
 #include "execute/step_meter.hpp"
 #include "sim/base/quantile.hpp"
 
@@ -24,32 +25,53 @@ class RankRun {
  public:
   RankRun(const Scenario& scenario, const RankOptions& options, const RankPlace& place,
           device::Worker& worker, device::Program& program, Trainer& trainer, Exchange& exchange,
-          RunControl& control, RankRecord& record)
+          SizedPrograms& programs, RunControl& control, RankRecord& record)
       : scenario_(scenario),
         options_(options),
         place_(place),
         worker_(worker),
         program_(program),
-        trainer_(trainer),
         exchange_(exchange),
+        programs_(programs),
         control_(control),
         record_(record),
         meter_(
             worker, trainer, [&control] { control.check(); },
-            [this](const StepTiming& timing) { keep(timing); }) {}
+            [this](const StepTiming& timing) { keep(timing); }) {
+    full_ = {&program, &trainer, scenario.batch_per_worker / scenario.strategy.accumulation};
+    running_ = full_;
+    batch_ = scenario.batch_per_worker * place.world;
+  }
 
-  // Batches from here on are those of updates `update`, `update` + 1, ...
-  void feed_from(std::int64_t update) {
+  // Batches from here on are those of updates 0, 1, ...; of a job's, from where it is.
+  void feed(const JobWalk* job = nullptr) {
     reader_.reset();
     if (!options_.data) return;
     const int parts = scenario_.strategy.accumulation;
-    BatchPlace first{update, scenario_.batch_per_worker / parts, place_.rank * parts, place_.world * parts};
-    reader_ =
-        std::make_unique<BatchReader>(*options_.data, first, [parts, begin = first.index](BatchPlace& at) {
-          if (++at.index < begin + parts) return;
-          at.index = begin;
-          ++at.update;
-        });
+    const BatchPlace first{0, full_.batch, place_.rank * parts, place_.world * parts};
+    if (job == nullptr) {
+      reader_ = std::make_unique<BatchReader>(*options_.data, first, [parts, first](BatchPlace& at) {
+        if (++at.index < first.index + parts) return;
+        at.index = first.index;
+        ++at.update;
+      });
+      return;
+    }
+    const auto place_at = [parts, first](const JobWalk& walk, BatchPlace& at) {
+      at.index = first.index;
+      at.update = walk.updates();
+      if (walk.is_finished()) return;
+      at.size = std::max<std::int64_t>(1, walk.next().share / parts);
+      at.before = walk.position();
+    };
+    BatchPlace begin = first;
+    place_at(*job, begin);
+    reader_ = std::make_unique<BatchReader>(*options_.data, begin,
+                                            [parts, first, place_at, walk = *job](BatchPlace& at) mutable {
+                                              if (++at.index < first.index + parts) return;
+                                              if (!walk.is_finished()) walk.advance();
+                                              place_at(walk, at);
+                                            });
   }
 
   // Uncounted steps. False where the run was stopped.
@@ -103,31 +125,54 @@ class RankRun {
     return median(with) / median(without) - 1;
   }
 
-  // Updates of a job with what lies between them; all of them count.
-  bool train(const RankJob& job) {
+  // Updates of a job with what lies between them, as long as they have one shape; all of them count.
+  bool train(const RankJob& job, JobWalk& walk) {
+    const JobPlan& plan = *job.plan;
+    const PlannedUpdate shape = walk.next();
+    batch_ = shape.full_batch;
     meter_.restart();
     begin_counting();
-    const JobPlan& plan = *job.plan;
-    const double begin = now();
+    double begin = now();
+    std::int64_t first = walk.updates();
+    int phase = shape.phase;
+    const auto end_phase = [&] {
+      if (walk.updates() > first) note("phase", begin, first).phase = phase;
+    };
     bool whole = true;
-    for (std::int64_t done = job.first_update + 1; whole && done <= job.first_update + job.updates; ++done) {
-      whole = issue(1);
+    while (whole && !walk.is_finished()) {
+      PlannedUpdate update = walk.next();
+      if (update.looks) {
+        meter_.drain();
+        walk.see_loss(look_at_loss(plan, walk.updates()));
+        meter_.restart();
+        update = walk.next();
+      }
+      if (!update.same_shape(shape)) break;
+      if (update.phase != phase) {
+        meter_.drain();
+        end_phase();
+        begin = now();
+        first = walk.updates();
+        phase = update.phase;
+        batch_ = update.full_batch;
+        meter_.restart();
+      }
+      whole = issue(update);
       if (!whole) break;
-      const bool evaluates = std::binary_search(plan.evaluations.begin(), plan.evaluations.end(), done);
-      const bool saves = !job.checkpoint.empty() &&
-                         std::binary_search(plan.checkpoints.begin(), plan.checkpoints.end(), done);
-      const bool looks = options_.noise_every > 0 && done % options_.noise_every == 0;
-      if (!evaluates && !saves && !looks) continue;
+      const JobWalk::After after = walk.advance();
+      const bool saves = after.saves && !job.checkpoint.empty();
+      const bool looks = options_.noise_every > 0 && walk.updates() % options_.noise_every == 0;
+      if (!after.evaluates && !saves && !looks) continue;
       meter_.drain();
-      if (looks) look_at_noise(done);
-      if (evaluates) evaluate(done);
-      if (saves) save(job, done);
+      if (looks) look_at_noise(walk.updates());
+      if (after.evaluates) evaluate(walk.updates());
+      if (saves) save(job, walk);
       meter_.restart();
     }
     meter_.drain();
-    await_last_write(job.first_update + job.updates);
+    await_last_write(walk.updates());
     end_counting();
-    note("phase", begin, job.first_update);
+    end_phase();
     return whole;
   }
 
@@ -148,39 +193,45 @@ class RankRun {
 
   bool keeps_time() const { return options_.timeline != nullptr && place_.local == 0; }
 
-  void note(const char* what, double begin, std::int64_t updates, double bytes = 0) {
-    if (!keeps_time()) return;
-    options_.timeline->events.push_back(
-        {what, begin, now(), updates, scenario_.batch_per_worker * place_.world, place_.world, bytes});
+  // What was noted, until the next note; of a rank that keeps no time, nothing of the record's.
+  RunEvent& note(const char* what, double begin, std::int64_t updates, double bytes = 0) {
+    RunEvent event{what, begin, now(), updates, batch_, place_.world, bytes};
+    if (!keeps_time()) return unnoted_ = std::move(event);
+    options_.timeline->events.push_back(std::move(event));
+    return options_.timeline->events.back();
   }
 
   bool issue(std::int64_t steps) {
     for (std::int64_t i = 0; i < steps; ++i) {
-      if (!control_.may_issue(step_)) return false;
-      if (options_.before_step) options_.before_step(place_.rank, step_);
-      const bool phases = counts_ && counted_issued_ % options_.phase_every == 0;
-      const StepMarks& marks = meter_.begin_step(phases);
-      trainer_.issue_step(marks, [this](int) { next_batch(); });
-      meter_.step_issued();
-      if (counts_) ++counted_issued_;
-      ++step_;
-      control_.progressed(place_.local);
+      if (!issue_step()) return false;
     }
     return true;
   }
 
-  void give(const Batch& batch) {
-    if (batch.tokens.empty()) {
-      program_.set_input(batch.samples, batch.labels);
-    } else {
-      program_.set_tokens(batch.tokens, batch.labels);
-    }
+  bool issue(const PlannedUpdate& update) {
+    running_ = programs_.of_share(update.share);
+    running_.program->set_learning_rate(update.learning_rate);
+    if (update.is_short() && keeps_time()) options_.timeline->short_batches.push_back(counted_issued_);
+    return issue_step();
+  }
+
+  bool issue_step() {
+    if (!control_.may_issue(step_)) return false;
+    if (options_.before_step) options_.before_step(place_.rank, step_);
+    const bool phases = counts_ && counted_issued_ % options_.phase_every == 0;
+    const StepMarks& marks = meter_.begin_step(phases);
+    running_.trainer->issue_step(marks, [this](int) { next_batch(); });
+    meter_.step_issued();
+    if (counts_) ++counted_issued_;
+    ++step_;
+    control_.progressed(place_.local);
+    return true;
   }
 
   void next_batch() {
     if (!reader_) return;
     const std::int64_t waits = reader_->waits();
-    reader_->take([this](const Batch& batch) { give(batch); });
+    reader_->take([this](const Batch& batch) { give(batch, *running_.program); });
     if (reader_->waits() > waits && counts_ && keeps_time()) {
       options_.timeline->late_batches.push_back(counted_issued_);
     }
@@ -192,24 +243,20 @@ class RankRun {
     constexpr std::int64_t beyond = std::int64_t{1} << 30;
     control_.set_stage(place_.local, "looking at the noise of gradients");
     const double begin = now();
+    programs_.of_passes(0);
     const TrainingState state = take_state(worker_, program_, updates);
     const std::int64_t size = scenario_.batch_per_worker / scenario_.strategy.accumulation;
     Batch batch;
     NoiseLook look = foretrain::look_at_noise(worker_, program_, *scenario_.model, size, batches, [&](int i) {
       control_.check();
       options_.data->fill({beyond + updates, size, place_.rank * batches + i, place_.world * batches}, batch);
-      give(batch);
+      give(batch, program_);
       control_.progressed(place_.local);
     });
     put_state(state, worker_, program_);
-    const auto mean = [this](double own) {
-      double sum = 0;
-      for (const double value : exchange_.all_gather(own)) sum += value;
-      return sum / place_.world;
-    };
     look.update = updates;
-    look.gradient_squared = mean(look.gradient_squared);
-    look.trace = mean(look.trace);
+    look.gradient_squared = exchange_.mean(look.gradient_squared);
+    look.trace = exchange_.mean(look.trace);
     if (keeps_time()) options_.timeline->noise_looks.push_back(look);
     note("noise scale", begin, updates);
     control_.set_stage(place_.local, "training");
@@ -217,31 +264,56 @@ class RankRun {
 
   // Forward passes over the input that lies on the device.
   void evaluate(std::int64_t updates) {
-    const bool on_one = options_.job->plan->evaluates_on_one;
-    if (on_one && place_.rank != 0) return;
+    const JobPlan& plan = *options_.job->plan;
+    if (plan.evaluates_on_one && place_.rank != 0) return;
     control_.set_stage(place_.local, "evaluating");
     const double begin = now();
-    const std::int64_t a_pass =
-        scenario_.batch_per_worker / scenario_.strategy.accumulation * (on_one ? 1 : place_.world);
-    const std::int64_t passes = (options_.job->plan->evaluation_samples + a_pass - 1) / a_pass;
-    program_.prepare_weights();
-    for (std::int64_t pass = 0; pass < passes; ++pass) {
-      control_.check();
-      for (const device::WorkItem& item : program_.forward_items()) program_.issue(item);
-      if (pass % 16 == 15) worker_.synchronize();
-      control_.progressed(place_.local);
-    }
-    worker_.synchronize();
+    const SizedPrograms::Sized sized = programs_.of_passes(plan.evaluation_batch);
+    run_passes(worker_, *sized.program,
+               passes_over(plan.evaluation_samples, sized.batch * (plan.evaluates_on_one ? 1 : place_.world)),
+               [this] { go_on(); });
     note("evaluation", begin, updates);
     control_.set_stage(place_.local, "training");
   }
 
-  void save(const RankJob& job, std::int64_t updates) {
+  // Of all ranks, over the data; the same on each.
+  double look_at_loss(const JobPlan& plan, std::int64_t updates) {
+    control_.set_stage(place_.local, "looking at the loss over the data");
+    const double begin = now();
+    const SizedPrograms::Sized sized = programs_.of_passes(0);
+    const double own =
+        mean_loss(worker_, *sized.program, options_.data.get(), place_, sized.batch,
+                  passes_over(plan.loss_samples, sized.batch * place_.world), [this] { go_on(); });
+    const double loss = exchange_.mean(own);
+    if (!std::isfinite(loss)) {
+      throw Error(
+          ErrorKind::failure,
+          fmt::format("the loss over the data is no finite number after {} updates, so that it gives no "
+                      "batch; lower the learning rate",
+                      updates));
+    }
+    note("adaptation", begin, updates).loss = loss;
+    control_.set_stage(place_.local, "training");
+    return loss;
+  }
+
+  static std::int64_t passes_over(std::int64_t samples, std::int64_t a_pass) {
+    return (samples + a_pass - 1) / a_pass;
+  }
+
+  void go_on() {
+    control_.check();
+    control_.progressed(place_.local);
+  }
+
+  void save(const RankJob& job, const JobWalk& walk) {
     if (place_.rank != 0) return;
+    const std::int64_t updates = walk.updates();
     control_.set_stage(place_.local, "writing a checkpoint", false);
     const double begin = now();
     finish_write();
     TrainingState state = take_state(worker_, program_, updates);
+    state.losses = walk.losses();
     if (job.plan->writes_beside) {
       const auto bytes = static_cast<double>(state.weights.size() + state.state.size());
       writing_ = std::async(std::launch::async, [this, &job, state = std::move(state)] {
@@ -261,8 +333,7 @@ class RankRun {
   void finish_write() {
     if (!writing_.valid()) return;
     const Written written = writing_.get();
-    note("checkpoint write", written.begin, written.updates, written.bytes);
-    if (keeps_time()) options_.timeline->events.back().end = written.end;
+    note("checkpoint write", written.begin, written.updates, written.bytes).end = written.end;
   }
 
   // Before a phase ends: what training waits for then is a checkpoint's, without bytes of its own.
@@ -305,12 +376,15 @@ class RankRun {
   const RankPlace& place_;
   device::Worker& worker_;
   device::Program& program_;
-  Trainer& trainer_;
   Exchange& exchange_;
+  SizedPrograms& programs_;
   RunControl& control_;
   RankRecord& record_;
   std::unique_ptr<BatchReader> reader_;
   StepMeter meter_;
+  SizedPrograms::Sized full_, running_;
+  std::int64_t batch_ = 0;  // global
+  RunEvent unnoted_;
   std::future<Written> writing_;  // of rank 0
   std::int64_t step_ = 0, counted_issued_ = 0;
   int uncounted_left_ = 0;
@@ -342,7 +416,7 @@ bool soak(double seconds, Exchange& exchange, RankRun& run, RankRecord& record) 
 // The first step alone, for the loss before training. False where the run was stopped.
 bool warm_up(const RankOptions& options, device::Program& program, Exchange& exchange, RankRun& run,
              RankRecord& record) {
-  run.feed_from(0);
+  run.feed();
   if (!run.warm_up(1)) return false;
   run.drain();
   record.first_loss = program.loss();
@@ -425,7 +499,14 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     record.buckets.push_back(std::move(timing));
   }
   record.launches = trainer.launches();
-  RankRun run(scenario, options, place, worker, *program, trainer, exchange, control, record);
+  SizedPrograms programs(scenario, options, place, worker, communicator, item_end, *program, trainer);
+  if (job != nullptr) {
+    // Before the first step, to which building them would be counted.
+    for (const std::int64_t share : job->begin->short_shares()) programs.of_share(share);
+    programs.of_passes(job->plan->evaluation_batch);
+    programs.of_passes(0);
+  }
+  RankRun run(scenario, options, place, worker, *program, trainer, exchange, programs, control, record);
   bool whole = true;
   if (job == nullptr || job->begins) {
     whole = warm_up(options, *program, exchange, run, record);
@@ -454,11 +535,14 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     if (const TrainingState* start = job->start ? job->start : initial ? &*initial : nullptr) {
       put_state(*start, worker, *program);
     }
-    run.feed_from(job->first_update);
+    JobWalk walk = *job->begin;
+    run.feed(&walk);
     exchange.barrier();
-    whole = run.train(*job);
-    if (whole && job->end != nullptr && place.local == 0) {
-      *job->end = take_state(worker, *program, job->first_update + job->updates);
+    whole = run.train(*job, walk);
+    if (whole && place.local == 0) {
+      programs.of_passes(0);
+      if (job->end_state != nullptr) *job->end_state = take_state(worker, *program, walk.updates());
+      if (job->end != nullptr) *job->end = walk;
     }
   }
   record.last_loss = program->loss();

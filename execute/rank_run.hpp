@@ -26,13 +26,14 @@ struct RunLength {
 };
 int default_steps(double step_seconds);
 
-// One phase of a job.
+// The updates of a job from one place on, as long as they have one shape.
 struct RankJob {
   const JobPlan* plan = nullptr;
-  std::int64_t first_update = 0, updates = 0;  // of the whole job, and how many from there
-  bool begins = true;  // of this run: the whole warm-up first, else two steps; they leave no trace
+  const JobWalk* begin = nullptr;
+  JobWalk* end = nullptr;  // filled by the first rank of the process
+  bool begins = true;      // of this run: the whole warm-up first, else two steps; they leave no trace
   const TrainingState* start = nullptr;  // null: weights as initialized
-  TrainingState* end = nullptr;          // filled by the first rank of the process
+  TrainingState* end_state = nullptr;    // filled by the first rank of the process
   std::filesystem::path checkpoint;      // written by rank 0
   std::string identity;                  // of the checkpoint
 };
@@ -44,7 +45,8 @@ struct RunTimeline {
   std::vector<NoiseLook> noise_looks;
   double first_counted = -1, last_counted = -1;  // seconds since begin
   double monitor_cost = 0;
-  std::vector<std::int64_t> late_batches;  // counted steps of that rank that waited for their input
+  // Counted steps of that rank that waited for their input; the short ones at the end of an epoch.
+  std::vector<std::int64_t> late_batches, short_batches;
   double now() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }

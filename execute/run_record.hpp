@@ -73,12 +73,14 @@ struct NoiseLook {
 // A stretch of a job: one phase of a schedule, an evaluation, a checkpoint.
 struct RunEvent {
   std::string what;           // "phase", "evaluation", "checkpoint", "rescale", "startup", "noise scale",
-                              // "checkpoint write": beside training
+                              // "checkpoint write": beside training; "adaptation": a look at the loss
   double begin = 0, end = 0;  // seconds since the start of the run
   std::int64_t step = 0;      // updates done at its begin
   std::int64_t batch = 0;     // global
   int workers = 0;
   double bytes = 0;  // of a checkpoint
+  int phase = -1;    // of the schedule's list, in a "phase"; -1: not known
+  double loss = 0;   // over the data, of an "adaptation"
 };
 
 struct PredictionBefore {

@@ -113,6 +113,8 @@ void describe(Archive& a, RunEvent& e) {
   a.optional("batch", e.batch);
   a.optional("workers", e.workers);
   a.optional("bytes", e.bytes);
+  a.optional("phase", e.phase, -1);
+  a.optional("loss", e.loss);
 }
 
 template <typename Archive>

@@ -83,26 +83,29 @@ void append_ranks(std::vector<RankRecord>& to, std::vector<RankRecord> from) {
   }
 }
 
-// From the end of the phase before to the beginning of the one that was added last.
-void note_rescale(RunTimeline& timeline, std::int64_t updates, const TrainingPhase& phase) {
+// From the end of the phase before to the beginning of the first that has another shape.
+void note_rescale(RunTimeline& timeline, std::int64_t updates, const PlannedUpdate& first) {
   double begin = 0, end = timeline.now();
   for (const RunEvent& event : timeline.events) {
     if (event.what != "phase") continue;
     if (event.step < updates) {
-      begin = event.end;
+      begin = std::max(begin, event.end);
     } else {
-      end = event.begin;
+      end = std::min(end, event.begin);
     }
   }
-  timeline.events.push_back({"rescale", begin, end, updates, phase.batch, phase.workers, 0});
+  timeline.events.push_back({"rescale", begin, end, updates, first.full_batch, first.workers, 0});
   std::stable_sort(timeline.events.begin(), timeline.events.end(),
                    [](const RunEvent& a, const RunEvent& b) { return a.begin < b.begin; });
 }
 
 // Of the ranks that trained to the end.
-void check_replicas(const Scenario& scenario, const RunOptions& options, RunRecord& record) {
+void check_replicas(const Scenario& scenario, RunRecord& record) {
   if (scenario.strategy.kind == StrategyKind::independent || record.ranks.empty()) return;
-  const int last = options.job ? options.job->phases.back().workers : record.workers;
+  int last = record.workers;
+  for (const RunEvent& event : record.events) {
+    if (event.what == "phase") last = event.workers;
+  }
   for (const RankRecord& rank : record.ranks) {
     if (rank.rank >= last) continue;
     if (rank.checksum == record.ranks.front().checksum) continue;
@@ -111,6 +114,20 @@ void check_replicas(const Scenario& scenario, const RunOptions& options, RunReco
     record.findings.push_back({0, "replicas differ", "", what});
     throw Error(ErrorKind::failure, what);
   }
+}
+
+bool has_several_servers(const Scenario& scenario) {
+  return scenario.strategy.kind == StrategyKind::parameter_server &&
+         std::min(scenario.strategy.servers, static_cast<int>(scenario.cluster.topology.workers.size())) > 1;
+}
+
+// A server keeps the optimizer's state of its own buckets, and one rank's state is what goes on.
+void check_servers(const Scenario& scenario, const RunOptions& options, bool goes_on) {
+  const bool keeps_state = scenario.optimizer.kind != OptimizerKind::sgd || scenario.optimizer.momentum != 0;
+  if (!keeps_state || !has_several_servers(scenario) || (!goes_on && options.checkpoint.empty())) return;
+  throw Error(ErrorKind::input,
+              "run: several servers keep the optimizer's state in parts, which a checkpoint or a change of "
+              "batch or workers would lose: take one server, or sgd without momentum");
 }
 
 }  // namespace
@@ -208,13 +225,23 @@ void RunSession::join(const LocalWorkers& local, const RunCallbacks& callbacks) 
 void RunSession::join_ahead(const Scenario& scenario, const JobPlan* job, const RunCallbacks& callbacks) {
   const LocalWorkers local = local_workers(scenario);
   if (job == nullptr || local.spans_processes) return join(local, callbacks);
-  for (const TrainingPhase& phase : job->phases) join(local_workers(with_phase(scenario, phase)), callbacks);
+  for (const int workers : job->begin.worker_counts()) {
+    PlannedUpdate update = job->begin.next();
+    update.workers = workers;
+    join(local_workers(with_update(scenario, update)), callbacks);
+  }
 }
 
 void RunSession::run(const Scenario& scenario, const RunOptions& options, const RunCallbacks& callbacks,
                      RunRecord& record) {
   if (!scenario.model || !scenario.model->is_graph()) {
     throw Error(ErrorKind::input, "a run needs a model with layers: a list of parameters cannot be trained");
+  }
+  if (has_several_servers(scenario) && scenario.optimizer.clip_norm > 0) {
+    throw Error(
+        ErrorKind::input,
+        "run: each of several servers sees the gradients of its own parameters and cannot clip by the "
+        "norm of all: take one server, or optimizer.clip_norm: 0");
   }
   // Not at once: to close devices takes a while, and a stopped run must write its record first.
   if (std::exchange(broken_, false)) locals_.clear();
@@ -249,7 +276,8 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
       const double end = timeline.last_counted < 0 ? timeline.now() : timeline.last_counted;
       record.clocks = clock_records(record.monitor, monitor->throttles(), end - timeline.first_counted);
     }
-    for (const auto& found : {step_findings(record, timeline.late_batches), leak_findings(record.monitor)}) {
+    for (const auto& found : {step_findings(record, timeline.late_batches, timeline.short_batches),
+                              leak_findings(record.monitor)}) {
       record.findings.insert(record.findings.end(), found.begin(), found.end());
     }
   };
@@ -264,7 +292,7 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   conclude();
   broken_ = !record.complete;
   if (broken_) return;
-  check_replicas(scenario, options, record);
+  check_replicas(scenario, record);
 }
 
 bool RunSession::run_job(const Scenario& scenario, RunOptions options, const RunCallbacks& callbacks,
@@ -282,31 +310,32 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
     }
   }
   join_ahead(scenario, &plan, callbacks);
-  std::int64_t begin = 0;
+  JobWalk walk = plan.begin;
+  if (has_state) walk.go_to(state.updates, state.losses);
   bool is_first = true;
-  for (const TrainingPhase& phase : plan.phases) {
-    const std::int64_t end = begin + phase.updates;
-    const std::int64_t from = std::max(begin, has_state ? state.updates : 0);
-    begin = end;
-    if (from >= end) continue;
-    const Scenario part = with_phase(scenario, phase);
+  while (!walk.is_finished()) {
+    const PlannedUpdate first = walk.next();
+    const Scenario part = with_update(scenario, first);
     if (part.cluster.topology.workers.size() != scenario.cluster.topology.workers.size() &&
         local_workers(scenario).spans_processes) {
       throw Error(ErrorKind::unavailable,
                   "a schedule whose workers grow runs in one process only: start it on one node, without a "
                   "launcher");
     }
+    check_servers(part, options, has_state);
     TrainingState after;
-    RankJob job{&plan,   from, end - from, is_first, has_state ? &state : nullptr, &after, options.checkpoint,
+    JobWalk end = walk;
+    RankJob job{&plan,   &walk, &end, is_first, has_state ? &state : nullptr, &after, options.checkpoint,
                 identity};
     options.rank.job = &job;
     if (is_first) {
       record.batch_per_worker = part.batch_per_worker;
-      record.workers = phase.workers;
+      record.workers = first.workers;
       record.nodes = part.cluster.topology.nodes;
     }
     if (!train(part, options, callbacks, record)) return false;
-    if (!is_first) note_rescale(*options.rank.timeline, from, phase);
+    if (!is_first) note_rescale(*options.rank.timeline, walk.updates(), first);
+    walk = std::move(end);
     state = std::move(after);
     has_state = true;
     is_first = false;

@@ -1,7 +1,5 @@
 #include "execute/trainer.hpp"
 
-#include <algorithm>
-
 namespace foretrain {
 
 using device::StreamKind;
@@ -18,6 +16,9 @@ Trainer::Trainer(device::Worker& worker, device::Program& program, device::Commu
       buckets_(plan_buckets(model, strategy, workers, program, item_end)) {
   if (!buckets_.empty() && communicator_ == nullptr) {
     throw Error(ErrorKind::failure, "workers that exchange gradients need a communicator");
+  }
+  for (const PlannedBucket& planned : buckets_) {
+    if (planned.server == rank_) own_.push_back(planned.range);
   }
   const int averaged = strategy.kind == StrategyKind::independent ? 1 : workers;
   program_.set_gradient_scale(1.0 / (static_cast<double>(averaged) * strategy.accumulation));
@@ -36,11 +37,6 @@ StepMarks Trainer::make_marks() {
     marks.finished.push_back(worker_.make_event());
   }
   return marks;
-}
-
-bool Trainer::is_server() const {
-  return std::any_of(buckets_.begin(), buckets_.end(),
-                     [this](const PlannedBucket& bucket) { return bucket.server == rank_; });
 }
 
 void Trainer::issue_step(const StepMarks& marks, const std::function<void(int)>& next_input) {
@@ -94,7 +90,11 @@ void Trainer::join_communication(const StepMarks& marks) {
 }
 
 void Trainer::exchange_weights(const StepMarks& marks) {
-  if (is_server()) program_.update();
+  if (own_.size() == buckets_.size()) {
+    program_.update();
+  } else if (!own_.empty()) {
+    program_.update_parts(own_);
+  }
   // Also on ranks that update nothing: their backward pass must not read what a broadcast writes.
   worker_.record(marks.updated, StreamKind::compute);
   worker_.wait(StreamKind::communication, marks.updated);
@@ -113,7 +113,7 @@ int Trainer::launches() const {
   for (const device::WorkItem& item : program_.backward_items()) total += program_.launches(item);
   total *= strategy_.accumulation;
   total += program_.prepare_launches() + program_.zero_launches();
-  if (!moves_weights() || is_server()) total += program_.update_launches();
+  if (!moves_weights() || !own_.empty()) total += program_.update_launches();
   return total + static_cast<int>(buckets_.size()) * (moves_weights() ? 2 : 1);
 }
 

@@ -3,7 +3,7 @@
 //
 // ddp: every bucket is summed over all ranks as soon as it is complete; all ranks update.
 // parameter_server: every bucket is summed on its server (bucket b on rank b mod servers) as soon as it is
-//   complete; after the last sum the servers update, and broadcast their buckets' weights to all.
+//   complete; after the last sum each server updates its buckets' parameters, and broadcasts them to all.
 // independent: no communication.
 // With accumulation, the gradients of all micro-batches are added up first; buckets leave in the last one.
 #pragma once
@@ -46,7 +46,6 @@ class Trainer {
   void issue_bucket(std::size_t index, const StepMarks& marks);
   void join_communication(const StepMarks& marks);
   void exchange_weights(const StepMarks& marks);
-  bool is_server() const;
 
   device::Worker& worker_;
   device::Program& program_;
@@ -54,6 +53,7 @@ class Trainer {
   Strategy strategy_;
   int rank_, workers_;
   std::vector<PlannedBucket> buckets_;
+  std::vector<device::FlatRange> own_;  // parameter_server: what this rank updates
 };
 
 }  // namespace foretrain

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "execute/job_validation.hpp"
@@ -249,6 +251,24 @@ Names or_in_sample(const Names& distance) {
   return distance.empty() ? Names{"in_sample"} : distance;
 }
 
+// Files from which others of the records took the costs of their job, by name: both lie in one folder.
+std::set<std::filesystem::path> costs_files(std::span<const FiledRecord> records) {
+  std::set<std::filesystem::path> files;
+  for (const FiledRecord& each : records) {
+    constexpr std::string_view option = "--costs-from ";
+    const std::string& command = each.record.command;
+    std::size_t begin = command.find(option);
+    if (begin == std::string::npos) continue;
+    begin += option.size();
+    const bool is_quoted = begin < command.size() && command[begin] == '\'';
+    begin += is_quoted ? 1 : 0;
+    const std::size_t end = std::min(command.find(is_quoted ? '\'' : ' ', begin), command.size());
+    const std::filesystem::path costs = command.substr(begin, end - begin);
+    files.insert(std::filesystem::path(each.file).parent_path() / costs.filename());
+  }
+  return files;
+}
+
 }  // namespace
 
 bool ValidationRow::noisy() const {
@@ -263,7 +283,12 @@ double naive_step(double one_worker_step, double gradient_bytes, int workers, do
 Validation validate_records(std::span<const FiledRecord> records, const Repredict& repredict,
                             std::vector<std::string>& skipped) {
   std::map<std::string, std::vector<const FiledRecord*>> joined;
+  const std::set<std::filesystem::path> costs = costs_files(records);
   for (const FiledRecord& each : records) {
+    if (costs.contains(each.file)) {
+      skipped.push_back(each.file + ": measured the costs with which other jobs were predicted");
+      continue;
+    }
     if (measured_step(each.record).steps == 0) {
       skipped.push_back(each.file + ": has no counted step");
       continue;
@@ -284,6 +309,7 @@ Validation validate_records(std::span<const FiledRecord> records, const Repredic
     out.rows.push_back(row_of(repeats, records, remembered));
   }
   for (const FiledRecord& each : records) {
+    if (costs.contains(each.file)) continue;
     if (auto row = job_row(each, remembered)) out.jobs.push_back(std::move(*row));
   }
   std::stable_sort(out.rows.begin(), out.rows.end(), [](const ValidationRow& a, const ValidationRow& b) {

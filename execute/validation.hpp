@@ -62,7 +62,8 @@ struct ValidationRow {
 // A part of a job's time, in seconds. Without `measured` it did not happen, without the others it was not
 // predicted.
 struct JobPartRow {
-  std::string what;  // "phase 1: batch 128 on 1", "evaluation", "checkpoint", "startup", "rescale", "total"
+  std::string what;  // "phase 1: batch 128 on 1", "evaluation", "checkpoint", "startup", "rescale",
+                     // "looks at the loss", "total"
   int count = 0;     // updates of a phase; else how often it happened
   double measured = 0;
   std::optional<double> predicted_before, predicted;
@@ -100,7 +101,8 @@ struct Validation {
   std::optional<double> memory_mean_abs_error, memory_max_abs_error;
 };
 
-// Records without a counted step are left out and named in `skipped`.
+// Left out and named in `skipped`: records without a counted step, and those whose costs others of the
+// records were predicted with (`run --costs-from`).
 Validation validate_records(std::span<const FiledRecord> records, const Repredict& repredict,
                             std::vector<std::string>& skipped);
 

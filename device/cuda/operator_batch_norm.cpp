@@ -75,6 +75,11 @@ class BatchNormOperator : public Runnable {
     return {state_.running_mean, static_cast<std::size_t>(2 * shape_.channels)};
   }
 
+  void share_statistics(std::span<float> common) override {
+    state_.running_mean = common.data();
+    state_.running_variance = common.data() + shape_.channels;
+  }
+
  private:
   std::uint8_t* mask() const { return reinterpret_cast<std::uint8_t*>(build_.at_or_null(op_.memo)); }
 

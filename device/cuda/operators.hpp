@@ -50,6 +50,7 @@ class Runnable {
   virtual void accumulate(bool) {}
   // Running statistics of a batch norm (mean, then variance), in one device array.
   virtual std::span<float> running_statistics() { return {}; }
+  virtual void share_statistics(std::span<float>) {}  // of the same layer in another program
 };
 
 // Device memory beside the arena that an operator keeps: channel arrays, padded weights.

@@ -1,5 +1,6 @@
 #include "device/cuda/parameters.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -95,10 +96,8 @@ void Parameters::compute_from_masters(cudaStream_t stream) {
   }
 }
 
-void Parameters::update(double learning_rate, double gradient_scale, cudaStream_t stream) {
-  const auto rate = static_cast<float>(learning_rate);
-  const auto scale = static_cast<float>(gradient_scale);
-  void* copy = copies_.bytes() ? copies_.data() : nullptr;
+void Parameters::update(double learning_rate, double gradient_scale, cudaStream_t stream,
+                        std::span<const FlatRange> parts) {
   ++updates_;
   NormClip clip;
   if (optimizer_.clip_norm > 0) {
@@ -106,6 +105,27 @@ void Parameters::update(double learning_rate, double gradient_scale, cudaStream_
     sum_of_squares(elements_, gradients_.data(), gradient_type_, sum + 1, sum, stream);
     clip = {sum, static_cast<float>(optimizer_.clip_norm)};
   }
+  std::int64_t done = 0;  // parts ascend
+  for (const FlatRange& part : parts) {
+    const std::int64_t first = std::max(done, part.first / alignment * alignment);
+    const std::int64_t last = std::min(elements_, (part.last + alignment - 1) / alignment * alignment);
+    if (first >= last) continue;
+    update_range({first, last}, learning_rate, gradient_scale, clip, stream);
+    done = last;
+  }
+}
+
+void Parameters::update_range(FlatRange range, double learning_rate, double gradient_scale,
+                              const NormClip& clip, cudaStream_t stream) {
+  const auto rate = static_cast<float>(learning_rate);
+  const auto scale = static_cast<float>(gradient_scale);
+  const std::int64_t count = range.last - range.first;
+  float* masters = masters_.as<float>() + range.first;
+  const void* gradients = gradients_.data() + range.first * bytes_of(gradient_type_);
+  const auto moment = [&](const DeviceMemory& memory) {
+    return memory.bytes() ? memory.as<float>() + range.first : nullptr;
+  };
+  void* copy = copies_.bytes() ? copies_.data() + range.first * 2 : nullptr;
   if (optimizer_.kind == OptimizerKind::sgd) {
     const SgdArguments arguments{rate,
                                  static_cast<float>(optimizer_.momentum),
@@ -113,8 +133,7 @@ void Parameters::update(double learning_rate, double gradient_scale, cudaStream_
                                  scale,
                                  optimizer_.nesterov,
                                  clip};
-    sgd_update(elements_, masters_.as<float>(), gradients_.data(), gradient_type_, first_.as<float>(), copy,
-               arguments, stream);
+    sgd_update(count, masters, gradients, gradient_type_, moment(first_), copy, arguments, stream);
     return;
   }
   const auto steps = static_cast<double>(updates_);
@@ -128,8 +147,8 @@ void Parameters::update(double learning_rate, double gradient_scale, cudaStream_
                                 static_cast<float>(1 - std::pow(optimizer_.beta2, steps)),
                                 optimizer_.kind == OptimizerKind::adamw,
                                 clip};
-  adam_update(elements_, masters_.as<float>(), gradients_.data(), gradient_type_, first_.as<float>(),
-              second_.as<float>(), copy, arguments, stream);
+  adam_update(count, masters, gradients, gradient_type_, moment(first_), moment(second_), copy, arguments,
+              stream);
 }
 
 // Calls visit(index in Parameter::shape's layout, index as stored).

@@ -33,7 +33,9 @@ class Parameters {
   void compute_from_masters(cudaStream_t stream);  // makes the weights in the compute precision anew
 
   void initialize(std::uint64_t seed, cudaStream_t stream);
-  void update(double learning_rate, double gradient_scale, cudaStream_t stream);
+  // Those that lie in `parts`, which are widened to whole words; an update for the optimizer's count.
+  void update(double learning_rate, double gradient_scale, cudaStream_t stream,
+              std::span<const FlatRange> parts);
   int update_launches() const { return optimizer_.clip_norm > 0 ? 3 : 1; }
 
   // On the host, in the layout of Parameter::shape; wait for the stream.
@@ -51,6 +53,8 @@ class Parameters {
   std::int64_t optimizer_bytes() const { return first_.bytes() + second_.bytes(); }
 
  private:
+  void update_range(FlatRange range, double learning_rate, double gradient_scale, const NormClip& clip,
+                    cudaStream_t stream);
   template <typename F>
   void permute(int parameter, F&& visit) const;
 

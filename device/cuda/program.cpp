@@ -78,10 +78,15 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
   const auto zero = [](const DeviceMemory& memory) {
     FORETRAIN_CUDA(cudaMemset(memory.data(), 0, static_cast<std::size_t>(memory.bytes())));
   };
-  parameters_ =
-      std::make_unique<Parameters>(context_.account, model_, options_, type_, weight_pixels(model_));
-  FORETRAIN_CUDA(cudaDeviceSynchronize());  // its zeros are not written in our stream
-  parameters_->initialize(options_.seed, context_.compute);
+  const auto* other = dynamic_cast<const CudaProgram*>(options_.shares);
+  if (other != nullptr) {
+    parameters_ = other->parameters_;
+  } else {
+    parameters_ =
+        std::make_shared<Parameters>(context_.account, model_, options_, type_, weight_pixels(model_));
+    FORETRAIN_CUDA(cudaDeviceSynchronize());  // its zeros are not written in our stream
+    parameters_->initialize(options_.seed, context_.compute);
+  }
   const std::int64_t pixels = lowered_.tensors[0].pixels();
   arena_ = allocate(lowered_.arena_bytes);
   const int input_bytes = model_.tokens > 0 ? 4 : bytes_of(type_);
@@ -100,12 +105,18 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
   make_operators();
   list_items(lowered_);
   count_launches();
+  report_.activation_bytes = arena_.bytes() + input_.bytes();
+  report_.workspace_bytes = workspace_.bytes() + scratch_.bytes() + partial_.bytes();
+  if (other != nullptr) {
+    // The same layers, whatever the batch.
+    for (std::size_t i = 0; i < operators_.size(); ++i)
+      operators_[i]->share_statistics(other->operators_.at(i)->running_statistics());
+    return;
+  }
   reset_running_statistics();
   report_.parameter_bytes = parameters_->parameter_bytes();
   report_.gradient_bytes = parameters_->gradients().bytes;
   report_.optimizer_bytes = parameters_->optimizer_bytes();
-  report_.activation_bytes = arena_.bytes() + input_.bytes();
-  report_.workspace_bytes = workspace_.bytes() + scratch_.bytes() + partial_.bytes();
 }
 
 // Tensor cores want the channels of a convolution's input in whole words of 8 or 16 bytes: images of few
@@ -271,7 +282,14 @@ void CudaProgram::refresh() {
 
 void CudaProgram::update() {
   use_device(context_.device);
-  parameters_->update(learning_rate_, gradient_scale_, context_.compute);
+  const FlatRange whole{0, parameters_->elements()};
+  parameters_->update(learning_rate_, gradient_scale_, context_.compute, {&whole, 1});
+  if (refresh_launches_) refresh();
+}
+
+void CudaProgram::update_parts(std::span<const FlatRange> parts) {
+  use_device(context_.device);
+  parameters_->update(learning_rate_, gradient_scale_, context_.compute, parts);
   if (refresh_launches_) refresh();
 }
 

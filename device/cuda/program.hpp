@@ -29,6 +29,7 @@ class CudaProgram : public Program {
   int zero_launches() const override { return 0; }
 
   void update() override;
+  void update_parts(std::span<const FlatRange> parts) override;
   int update_launches() const override { return parameters_->update_launches() + refresh_launches_; }
   void set_learning_rate(double rate) override { learning_rate_ = rate; }
   void set_gradient_scale(double factor) override { gradient_scale_ = factor; }
@@ -80,7 +81,7 @@ class CudaProgram : public Program {
   BuildReport report_;
   std::int64_t input_channels_, input_elements_;  // as stored; a sample's, as given
 
-  std::unique_ptr<Parameters> parameters_;
+  std::shared_ptr<Parameters> parameters_;
   DeviceMemory arena_, input_, labels_, loss_, partial_, counters_, scratch_, workspace_, staged_;
   PinnedMemory pinned_;
   TimingEvent copied_, consumed_;

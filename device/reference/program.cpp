@@ -20,13 +20,24 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
+// What programs of one model that differ in their batch have in common.
+struct Training {
+  explicit Training(const Optimizer& options) : optimizer(options) {}
+  std::vector<Tensor> weights;
+  Tensor flat;                       // the same weights in reverse registration order
+  std::vector<std::byte> gradients;  // flat, of type BuildOptions::gradients
+  ReferenceOptimizer optimizer;
+  std::vector<Tensor> running_means, running_variances;
+  double draw = 0;  // of dropout's masks: anew with every input and every update
+};
+
 class ReferenceProgram : public Program {
  public:
   ReferenceProgram(const Model& model, const BuildOptions& options)
       : model_(model),
         options_(options),
         batch_(options.batch),
-        optimizer_(options.optimizer),
+        training_(training_of(options)),
         sequences_(model_, options.batch, options.seed) {
     if (!model.is_graph())
       unavailable("model '" + model.name + "' is a list of parameters and has no layers to compute");
@@ -65,17 +76,28 @@ class ReferenceProgram : public Program {
   int zero_launches() const override { return 0; }
 
   void update() override {
+    const FlatRange whole{0, static_cast<std::int64_t>(flat_.size())};
+    update_parts({&whole, 1});
+  }
+  void update_parts(std::span<const FlatRange> parts) override {
     optimizer_.begin_step();
     draw_ += 1;
     std::vector<Tensor> gradients;
     for (std::size_t p = 0; p < weights_.size(); ++p) {
-      gradients.emplace_back(weights_[p].size());
+      gradients.emplace_back();
+      const std::int64_t first = offsets_[p], last = first + static_cast<std::int64_t>(weights_[p].size());
+      if (std::none_of(parts.begin(), parts.end(),
+                       [&](const FlatRange& part) { return part.first < last && first < part.last; }))
+        continue;
+      gradients[p].resize(weights_[p].size());
       for (std::size_t i = 0; i < gradients[p].size(); ++i)
         gradients[p][i] =
             scale_ * load(gradients_.data(), offsets_[p] + static_cast<std::int64_t>(i), options_.gradients);
     }
     clip(gradients, options_.optimizer.clip_norm);
-    for (std::size_t p = 0; p < weights_.size(); ++p) optimizer_.update(p, gradients[p], weights_[p]);
+    for (std::size_t p = 0; p < weights_.size(); ++p) {
+      if (!gradients[p].empty()) optimizer_.update(p, gradients[p], weights_[p]);
+    }
     fill_flat();
   }
   int update_launches() const override { return 1; }
@@ -192,6 +214,14 @@ class ReferenceProgram : public Program {
   }
 
  private:
+  static std::shared_ptr<Training> training_of(const BuildOptions& options) {
+    if (options.shares == nullptr) return std::make_shared<Training>(options.optimizer);
+    const auto* other = dynamic_cast<const ReferenceProgram*>(options.shares);
+    if (other == nullptr)
+      throw Error(ErrorKind::failure, "a program shares weights with one of its own kind");
+    return other->training_;
+  }
+
   [[noreturn]] static void unavailable(const std::string& what) { throw Error(ErrorKind::unavailable, what); }
 
   static std::vector<float> floats(const Tensor& values) {
@@ -216,6 +246,7 @@ class ReferenceProgram : public Program {
       offsets_[p] = offset;
       offset += model_.parameters[p].elements;
     }
+    if (options_.shares != nullptr) return;
     gradients_.assign(at(offset * bytes_of(options_.gradients)), std::byte{0});
     for (std::size_t p = 0; p < model_.parameters.size(); ++p)
       weights_.push_back(initial_weights(model_, p, options_.seed));
@@ -238,13 +269,14 @@ class ReferenceProgram : public Program {
     statistics_.resize(count);
     running_means_.resize(count);
     running_variances_.resize(count);
+    const bool shares = options_.shares != nullptr;
     choices_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const Layer& layer = model_.layers[i];
       shapes_[i] = image_shape(batch_, layer.output);
       outputs_[i].assign(at(shapes_[i].elements()), 0.0);
       gradients_of_outputs_[i] = outputs_[i];
-      if (layer.kind == LayerKind::batch_norm) {
+      if (layer.kind == LayerKind::batch_norm && !shares) {
         running_means_[i].assign(at(shapes_[i].channels), 0.0);
         running_variances_[i].assign(at(shapes_[i].channels), 1.0);
       }
@@ -269,12 +301,13 @@ class ReferenceProgram : public Program {
     std::int64_t activations = 0;
     for (const Tensor& output : outputs_)
       activations += 2 * static_cast<std::int64_t>(output.size() * sizeof(double));
+    report_.activation_bytes = activations;
+    if (options_.shares != nullptr) return;
     report_.parameter_bytes = model_.parameter_count() * static_cast<std::int64_t>(sizeof(double));
     report_.gradient_bytes = static_cast<std::int64_t>(gradients_.size());
     std::int64_t state = 0;
     optimizer_.each_state([&state](double&) { state += static_cast<std::int64_t>(sizeof(double)); });
     report_.optimizer_bytes = state;
-    report_.activation_bytes = activations;
   }
 
   const Tensor& weight(const Layer& layer) const { return weights_[at(layer.parameters[0])]; }
@@ -417,15 +450,16 @@ class ReferenceProgram : public Program {
   const std::int64_t batch_;
   BuildReport report_;
   std::vector<WorkItem> forward_, backward_;
-  std::vector<Tensor> weights_;
-  Tensor flat_;  // the same weights in reverse registration order
+  const std::shared_ptr<Training> training_;
+  std::vector<Tensor>& weights_ = training_->weights;
+  Tensor& flat_ = training_->flat;
   bool adds_ = false;
-  std::vector<std::byte> gradients_;  // flat, of type options_.gradients
+  std::vector<std::byte>& gradients_ = training_->gradients;
   std::vector<std::int64_t> offsets_;
-  ReferenceOptimizer optimizer_;
+  ReferenceOptimizer& optimizer_ = training_->optimizer;
   double scale_ = 1;
   double loss_ = 0;
-  double draw_ = 0;  // of dropout's masks: anew with every input and every update
+  double& draw_ = training_->draw;
   SequencePasses sequences_;
   std::vector<std::int32_t> tokens_;
   std::vector<bool> written_;  // of this backward pass, by parameter
@@ -433,7 +467,8 @@ class ReferenceProgram : public Program {
   std::vector<ImageShape> shapes_;
   std::vector<Tensor> outputs_, gradients_of_outputs_;
   std::vector<BatchStatistics> statistics_;
-  std::vector<Tensor> running_means_, running_variances_;
+  std::vector<Tensor>&running_means_ = training_->running_means,
+  &running_variances_ = training_->running_variances;
   std::vector<std::vector<std::int64_t>> choices_;
   std::vector<std::int32_t> labels_;
   Tensor logits_gradient_;

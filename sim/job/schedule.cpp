@@ -77,6 +77,10 @@ double ScheduleCursor::wanted_batch() const {
   const auto start = static_cast<double>(schedule->batch);
   const auto looked = static_cast<double>(updates_ / schedule->dwell * schedule->dwell);
   if (schedule->rule == Schedule::Rule::padadamp) return rounded_up(start + schedule->rate * looked);
+  if (input_->sees_losses) {
+    const double ratio = loss_ > 0 ? first_loss_ / loss_ : looked_at_ < 0 ? 1 : samples_per_epoch_;
+    return rounded_up(start * std::max(1.0, ratio));
+  }
   const Curve& curve = *input_->job->curve;
   const double at_epoch = position_ / samples_per_epoch_;
   const double first = curve_at(curve, 0, 0, 0), now = curve_at(curve, 0, looked, at_epoch);
@@ -112,14 +116,14 @@ double ScheduleCursor::until_phase() const {
 UpdateRun ScheduleCursor::run() const {
   const auto& schedule = input_->job->schedule;
   UpdateRun out;
-  out.batch = batch();
+  out.batch = out.full = batch();
   out.phase = phase_;
   out.workers = workers(out.batch);
   const auto size = static_cast<double>(out.batch);
   double most = std::numeric_limits<double>::infinity();
   if (schedule && schedule->rule == Schedule::Rule::adadamp) {
     most = static_cast<double>(schedule->dwell - updates_ % schedule->dwell);
-    out.adapts = updates_ % schedule->dwell == 0;
+    out.adapts = updates_ % schedule->dwell == 0 && looked_at_ != updates_;
   } else if (schedule && schedule->rule == Schedule::Rule::padadamp) {
     const bool is_largest = schedule->max_batch && out.batch == *schedule->max_batch;
     if (!is_largest && size < samples_per_epoch_) {
@@ -150,6 +154,13 @@ UpdateRun ScheduleCursor::run() const {
   }
   out.updates = whole(std::min({most, std::floor(in_epoch / size), rounded_up(left / an_update)}));
   return out;
+}
+
+void ScheduleCursor::see_loss(double loss) {
+  if (looked_at_ < 0) first_loss_ = loss;
+  loss_ = loss;
+  looked_at_ = updates_;
+  settle();
 }
 
 void ScheduleCursor::advance(std::int64_t updates) {

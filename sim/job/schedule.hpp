@@ -15,16 +15,18 @@ struct ScheduleInput {
   int available = 1;         // workers of the cluster
   int budget_workers = 0;    // as many as the budget pays for; 0: no limit
   double learning_rate = 0;  // of the optimizer
+  bool sees_losses = false;  // adadamp: by see_loss() in place of the job's curve
 };
 
 // Equal updates that follow each other.
 struct UpdateRun {
   std::int64_t batch = 0;  // global
+  std::int64_t full = 0;   // the same, where it is not short
   int workers = 1;
   std::int64_t updates = 0;  // until something changes
   bool is_short = false;     // the rest of an epoch
   int phase = 0;             // of the schedule's list
-  bool adapts = false;       // the rule looks at the loss before the first of them
+  bool adapts = false;       // the rule looks at the loss before the first of them, see_loss() aside
 };
 
 // Equal epochs that follow each other, from the beginning of one.
@@ -63,6 +65,10 @@ class ScheduleCursor {
   // The batch that a damping rule asks for, before the largest is applied.
   double wanted_batch() const;
 
+  // The loss over the data, looked at here: the batch follows the first one seen over this one. Once it is
+  // known run() no longer adapts here.
+  void see_loss(double loss);
+
  private:
   double samples_factor(double batch) const;
   std::int64_t batch() const;
@@ -79,6 +85,8 @@ class ScheduleCursor {
   // carry: progress is from_ + (updates - exact_) x batch.
   double from_ = 0, exact_ = 0;
   std::int64_t carried_batch_ = 0;
+  double first_loss_ = 0, loss_ = 0;  // seen; 0: none
+  std::int64_t looked_at_ = -1;       // updates done by then
   int phase_ = 0;
   bool is_finished_ = false;
 };

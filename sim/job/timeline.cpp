@@ -174,6 +174,7 @@ class Simulation {
       return;
     }
     const UpdateRun run = state_.cursor.run();
+    if (run.adapts && !state_.has_adapted) return adapt();
     const bool grows = !run.is_short && run.batch != state_.batch;
     if (!run.is_short) state_.batch = run.batch;
     if (run.workers != state_.workers) {
@@ -182,7 +183,6 @@ class Simulation {
       return busy_until(Kind::rescaled, job_.rescale, &JobParts::rescale);
     }
     if (grows && job_.rebatch > 0) return busy_until(Kind::rescaled, job_.rebatch, &JobParts::rescale);
-    if (run.adapts && !state_.has_adapted) return adapt(run);
     train(run);
   }
 
@@ -369,9 +369,10 @@ class Simulation {
     return std::max<std::int64_t>(1, (phase.batch + phase.workers - 1) / phase.workers);
   }
 
-  void adapt(const UpdateRun& run) {
-    const std::int64_t share = std::max<std::int64_t>(1, run.batch / run.workers);
-    const std::int64_t a_pass = share * run.workers;
+  // The loss over the data, by the workers and the batch that were: what it says decides on the next.
+  void adapt() {
+    const std::int64_t share = (state_.batch + state_.workers - 1) / state_.workers;
+    const std::int64_t a_pass = share * state_.workers;
     const std::int64_t passes = (job_.schedule->loss_samples + a_pass - 1) / a_pass;
     busy_until(Kind::adapted, in_.shapes->passes(share, passes), &JobParts::adaptation);
   }

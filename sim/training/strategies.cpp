@@ -105,10 +105,12 @@ RankProgram program_until_update(const StrategyInput& input, CollectiveKind kind
   return program;
 }
 
-void append_update(const StrategyInput& input, const std::vector<int>& after, RankProgram& program) {
+void append_update(const StrategyInput& input, const std::vector<int>& after, RankProgram& program,
+                   double part) {
   bool first = true;
   for (const StepItem& item : input.times->update) {
     Operation operation = kernel_of(item);
+    operation.device = Time::seconds(part * item.device);
     if (first && !after.empty()) {
       operation.after = after;
       operation.device += input.event_wait;

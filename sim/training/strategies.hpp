@@ -33,8 +33,10 @@ RankProgram compute_program(const StrategyInput& input);
 // operations.
 RankProgram program_until_update(const StrategyInput& input, CollectiveKind kind,
                                  std::vector<int>& collectives);
-// The update, once the operations `after` have finished.
-void append_update(const StrategyInput& input, const std::vector<int>& after, RankProgram& program);
+// The update, once the operations `after` have finished; of a part of the parameters it takes that part of
+// its time, in as many launches.
+void append_update(const StrategyInput& input, const std::vector<int>& after, RankProgram& program,
+                   double part = 1);
 // A collective of `bytes` for a bucket in the group of all workers.
 Operation collective_of(const StrategyInput& input, CollectiveKind kind, std::size_t bucket, Bytes bytes,
                         int root, std::vector<int> after);

@@ -143,6 +143,86 @@ TEST_CASE("a crash says where it happened") {
   CHECK(done.err.find("foretrain(+0x") != std::string::npos);
 }
 
+TEST_CASE("Ctrl-C waits for a record that takes long to write") {
+  const Folder folder;
+  folder.write("two.yaml", scenario(2));
+  // A pipe is written to when somebody reads: here two seconds after the signal.
+  const Finished done = test::run_command({"bash", "-c",
+                                           "cd '" + folder.path("") +
+                                               "' && mkfifo out.json && { '" FORETRAIN_PROGRAM
+                                               "' run two.yaml --out out.json --steps 1000000000 --device "
+                                               "reference & } && timeout 20 cat out.json > "
+                                               "begun.json && sleep 0.5 && kill -TERM $! && sleep 2 && "
+                                               "timeout 20 cat out.json > ended.json; wait $!"});
+  CHECK(done.status == 128 + 15);
+  CHECK(read(folder.path("begun.json")).ranks.empty());
+  const RunRecord record = read(folder.path("ended.json"));
+  CHECK_FALSE(record.complete);
+  REQUIRE(record.ranks.size() == 2);
+  CHECK(record.ranks[0].step.size() > 10);
+}
+
+TEST_CASE("jobs beside this one are not started, and that is said before anything is") {
+  const Folder folder;
+  const std::string file =
+      folder.write("shared.yaml", scenario(4) + "others:\n  - { gpus: { from: 2, to: 3 } }\n");
+  REQUIRE(run_foretrain({"simulate", file}).status == 0);
+  const Finished refused = folder.run({file, "--out", folder.path("out.json")});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("'others' are jobs beside this one, which run does not start") != std::string::npos);
+  CHECK(folder.files() == std::vector<std::string>{"shared.yaml", "tiny.yaml"});
+}
+
+TEST_CASE("AdaDamp for real: the batch follows the measured loss, which predicts the same job") {
+  const Folder folder;
+  folder.write("loss.csv", "updates,loss\n0,1.1\n300,0.3\n");
+  const std::string file = folder.write("ada.yaml", R"(# Does the batch follow the loss?
+model: tiny.yaml
+profile: { steps: [[4, 1 ms], [64, 8 ms]] }
+cluster: { topology: one-node, workers: 2 }
+dataset: { samples: 1003 }
+job:
+  epochs: 3
+  curve: loss.csv
+  evaluate: { every: 1 epoch, samples: 500, batch_per_worker: 50 }
+  schedule: { rule: adadamp, batch: 8, dwell: 50, max_batch: 128, loss_samples: 512 }
+)");
+  const std::string first = folder.path("first.json"), second = folder.path("second.json"),
+                    curve = folder.path("seen.csv");
+  const Finished before = folder.run({file, "--out", first, "--data", "learnable", "--curve", curve});
+  REQUIRE_MESSAGE(before.status == 0, before.err);
+  CHECK(test::read_file(curve).find("updates,loss\n0,") == 0);
+  const Finished done = folder.run(
+      {file, "--out", second, "--data", "learnable", "--costs-from", first, "--set", "job.curve=" + curve});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  // Of the first run nothing is judged beside one that was predicted with its costs.
+  const Finished judged = run_foretrain({"validate", first, second, "--json", "-"});
+  REQUIRE_MESSAGE(judged.status == 0, judged.err);
+  CHECK(judged.err.find("first.json: measured the costs with which other jobs were predicted; left out") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(judged.out);
+  REQUIRE(json["jobs"].size() == 1);
+  CHECK(json["rows"].size() == 1);
+  const RunRecord record = read(second);
+  std::size_t looks = 0, updates = 0, phases = 0;
+  for (const RunEvent& event : record.events) looks += event.what == "adaptation" ? 1 : 0;
+  for (const auto& part : json["jobs"][0]["parts"]) {
+    const std::string what = part["what"];
+    if (what == "looks at the loss") CHECK(part["count"] == looks);
+    if (what == "evaluation") CHECK(part["count"] == 3);
+    if (what.find("phase") == 0) {
+      ++phases;
+      updates += part["count"].get<std::size_t>();
+      CHECK(part["predicted_before_s"].is_number());  // the same batches after the same updates
+    }
+    if (what != "rescale" || looks > 1) CHECK(part["measured_s"].get<double>() > 0);
+  }
+  CHECK(phases > 1);
+  CHECK(updates == record.ranks[0].step.size());
+  const auto predicted = nlohmann::json::parse(record.prediction->json);
+  CHECK(predicted["job"]["updates"] == updates);
+}
+
 TEST_CASE("a job of three phases: predicted with the costs of an earlier run, held against its record") {
   const Folder folder;
   const std::string file =
@@ -178,6 +258,9 @@ job:
   REQUIRE_MESSAGE(judged.status == 0, judged.err);
   const auto json = nlohmann::json::parse(judged.out);
   CHECK(json["rows"].size() == 1);
+  const auto both = nlohmann::json::parse(run_foretrain({"validate", costs, out, "--json", "-"}).out);
+  CHECK(both["jobs"].size() == 1);
+  CHECK(both["rows"].size() == 1);
   const auto& parts = json["jobs"][0]["parts"];
   const char* names[] = {"phase 1: batch 16 on 1",
                          "phase 2: batch 32 on 2",

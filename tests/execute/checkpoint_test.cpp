@@ -24,7 +24,7 @@ TEST_CASE("a checkpoint reads back; another run's or a damaged one does not") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("c");
   CHECK_FALSE(read_checkpoint(path, "a run"));
-  const TrainingState state{42, made_bytes(1000, 1), made_bytes(77, 2)};
+  const TrainingState state{42, {{7, 1.5}, {9, 1.25}}, made_bytes(1000, 1), made_bytes(77, 2)};
   const std::int64_t bytes = write_checkpoint(path, "a run", state);
   CHECK(bytes == static_cast<std::int64_t>(std::filesystem::file_size(path)));
   CHECK(folder.files() == std::vector<std::string>{"c"});
@@ -45,7 +45,7 @@ TEST_CASE("a checkpoint reads back; another run's or a damaged one does not") {
 }
 
 TEST_CASE("a checkpoint that cannot be written leaves the one before as it was") {
-  const TrainingState state{1, made_bytes(100, 1), {}};
+  const TrainingState state{1, {}, made_bytes(100, 1), {}};
   CHECK_THROWS_WITH_AS(write_checkpoint("/dev/full", "a run", state), doctest::Contains("No space left"),
                        Error);
   const test::TemporaryFolder folder;

@@ -66,9 +66,21 @@ TEST_CASE("buckets are dealt out among servers; weights travel in fp32") {
   StrategyInput input = made_input(times, 3);
   input.servers = 2;
   const StepGraph graph = parameter_server_step_graph(input);
-  CHECK(graph.program_of_rank == std::vector<int>{0, 0, 1});
+  CHECK(graph.program_of_rank == std::vector<int>{0, 1, 2});
+  // Each updates its own: 500 and 1,000 of 1,500 parameters.
+  std::vector<double> updates;
+  for (const RankProgram& program : graph.programs) {
+    for (const Operation& operation : program.operations) {
+      if (operation.phase == Phase::optimizer && operation.launches > 0)
+        updates.push_back(operation.device.in_seconds());
+    }
+  }
+  REQUIRE(updates.size() == 2);
+  CHECK(updates[0] == doctest::Approx(1e-3 / 3).epsilon(1e-6));
+  CHECK(updates[1] == doctest::Approx(2e-3 / 3).epsilon(1e-6));
+  CHECK(step_of(graph) == doctest::Approx(37.667e-3).epsilon(1e-4));
   std::vector<std::pair<int, std::int64_t>> sums, weights;
-  for (const Operation& operation : graph.programs[1].operations) {
+  for (const Operation& operation : graph.programs[2].operations) {
     if (operation.kind == CollectiveKind::reduce) sums.emplace_back(operation.root, operation.bytes.count());
     if (operation.kind == CollectiveKind::broadcast)
       weights.emplace_back(operation.root, operation.bytes.count());
