@@ -56,6 +56,28 @@ TEST_CASE("a plan names the cheapest and the fastest row within the bounds, and 
   CHECK(text.find("too late") != std::string::npos);
 }
 
+TEST_CASE("where the curve bends: the number of workers beyond which more of them buy nothing") {
+  Jobs jobs;
+  jobs.add(1, 40, 100);
+  jobs.add(2, 21, 105);
+  jobs.add(4, 12, 120);
+  jobs.add(8, 12.5, 250);
+  jobs.add(16, 13, 520);
+  const Plan plan = jobs.plan({});
+  REQUIRE(plan.advice.size() == 1);
+  CHECK(plan.advice[0] == "More than 4 workers buy nothing: nodes=4 is the fastest of all.");
+  CHECK_FALSE(plan.rows[3].on_front);
+  // As long as each doubling pays, nothing is said.
+  Jobs scaling;
+  for (int workers = 1; workers <= 16; workers *= 2) scaling.add(workers, 40.0 / workers, 100 + workers);
+  CHECK(scaling.plan({}).advice.empty());
+  // A tenth of the time for twice the money is the bend.
+  scaling.add(32, 2.4, 230);
+  REQUIRE(scaling.plan({}).advice.size() == 1);
+  CHECK(scaling.plan({}).advice[0] ==
+        "Beyond nodes=16 time hardly falls any more: nodes=32 is 4.0 % faster and costs 98 % more.");
+}
+
 TEST_CASE("where nothing fits, the nearest miss and what to relax") {
   const Plan plan = four_jobs().plan({10 * 3600.0, 110, "USD"});
   CHECK_FALSE(plan.cheapest);

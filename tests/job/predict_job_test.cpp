@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "sim/base/error.hpp"
 #include "sim/input/job.hpp"
 #include "sim/input/scenario_reader.hpp"
+#include "sim/output/html.hpp"
 
 using namespace foretrain;
 
@@ -46,6 +48,44 @@ double sum_of(const JobPrediction& job) {
 }
 
 }  // namespace
+
+TEST_CASE("the learning rate is carried along by its law, and plotted") {
+  const std::string job =
+      "job: { epochs: 20, last_batch: carry, schedule: [{ from: 0 epoch, batch: 128 }] }\n";
+  const std::string law = "job.learning_rate=";
+  const auto points = [&](const std::string& given, std::string* page = nullptr) {
+    const Result result = predict_job(parsed(base + job, {law + given}));
+    REQUIRE(result.job);
+    CHECK(result.job->progress.size() > 100);
+    if (page != nullptr)
+      write_html({&result, 1}, std::nullopt, [&](std::string_view piece) { *page += piece; });
+    return result.job->progress;
+  };
+  const double updates = std::round(20 * 50000.0 / 128);
+  std::string page;
+  double highest = 0;
+  for (const JobPoint& point :
+       points("{ law: noam, factor: 2, dimension: 512, warmup: 1000 updates }", &page)) {
+    const auto k = static_cast<double>(point.updates);
+    CHECK(point.learning_rate ==
+          doctest::Approx(2 / std::sqrt(512.0) * std::min(1 / std::sqrt(k), k * std::pow(1000.0, -1.5))));
+    highest = std::max(highest, point.learning_rate);
+  }
+  CHECK(highest == doctest::Approx(2 / std::sqrt(512.0 * 1000)).epsilon(0.02));
+  CHECK(page.find("<h2>Learning rate</h2>") != std::string::npos);
+  for (const JobPoint& point : points("{ law: steps, factor: 0.2, at: [6 epochs, 12 epochs] }")) {
+    const double before = static_cast<double>(point.updates - 1) / updates * 20;  // of the last update
+    if (std::fabs(before - 6) < 0.1 || std::fabs(before - 12) < 0.1) continue;
+    CHECK(point.learning_rate == doctest::Approx(before < 6 ? 0.1 : before < 12 ? 0.02 : 0.004));
+  }
+  for (const JobPoint& point : points("{ law: cosine, warmup: 500 updates }")) {
+    const double done = static_cast<double>(point.updates - 1) / updates;
+    const double warm = std::min(1.0, static_cast<double>(point.updates) / 500);
+    CHECK(
+        point.learning_rate ==
+        doctest::Approx(0.1 * warm * (1 + std::cos(3.14159265358979 * done)) / 2).epsilon(1e-3).scale(0.01));
+  }
+}
 
 TEST_CASE("a schedule with growing workers: time, updates, GPU-hours, cost, speedup") {
   const Result result = predict_job(parsed(growing));
