@@ -57,41 +57,7 @@ void sort_parts(const StepPlan& plan, const InContextTimes& times, const HostTim
   }
 }
 
-ModelRun measure_at(Session& session, device::Backend& backend, int device, const Model& model,
-                    const ModelRunOptions& options, const device::BuildOptions& build, bool& diverged);
-
-}  // namespace
-
-device::BuildOptions build_options(const Model& model, std::int64_t batch, Precision precision,
-                                   std::uint64_t seed) {
-  device::BuildOptions options;
-  options.batch = batch;
-  options.precision = precision;
-  options.gradients = device::ElementType::fp32;
-  options.optimizer = model.optimizer;
-  options.seed = seed;
-  return options;
-}
-
-ModelRun measure_model(Session& session, device::Backend& backend, int device, const Model& model,
-                       const ModelRunOptions& options) {
-  device::BuildOptions build = build_options(model, options.batch, options.precision, options.seed);
-  bool diverged = false;
-  ModelRun run = measure_at(session, backend, device, model, options, build, diverged);
-  if (!diverged) return run;
-  // Kernels draw less power on numbers that are not finite, and are faster.
-  build.optimizer.learning_rate = harmless_learning_rate;
-  run = measure_at(session, backend, device, model, options, build, diverged);
-  run.warnings.push_back(
-      fmt::format("{} {} batch {}: the loss is not finite at the model's learning rate of "
-                  "{:g}; measured at {:g}",
-                  model.name, foretrain::name_of(options.precision), options.batch,
-                  model.optimizer.learning_rate, harmless_learning_rate));
-  return run;
-}
-
-namespace {
-
+// `diverged`: whether the loss was not finite at the end.
 ModelRun measure_at(Session& session, device::Backend& backend, int device, const Model& model,
                     const ModelRunOptions& options, const device::BuildOptions& build, bool& diverged) {
   Clock& clock = session.clock;
@@ -175,4 +141,33 @@ ModelRun measure_at(Session& session, device::Backend& backend, int device, cons
 }
 
 }  // namespace
+
+device::BuildOptions build_options(const Model& model, std::int64_t batch, Precision precision,
+                                   std::uint64_t seed) {
+  device::BuildOptions options;
+  options.batch = batch;
+  options.precision = precision;
+  options.gradients = device::ElementType::fp32;
+  options.optimizer = model.optimizer;
+  options.seed = seed;
+  return options;
+}
+
+ModelRun measure_model(Session& session, device::Backend& backend, int device, const Model& model,
+                       const ModelRunOptions& options) {
+  device::BuildOptions build = build_options(model, options.batch, options.precision, options.seed);
+  bool diverged = false;
+  ModelRun run = measure_at(session, backend, device, model, options, build, diverged);
+  if (!diverged) return run;
+  // Kernels draw less power on numbers that are not finite, and are faster.
+  build.optimizer.learning_rate = harmless_learning_rate;
+  run = measure_at(session, backend, device, model, options, build, diverged);
+  run.warnings.push_back(
+      fmt::format("{} {} batch {}: the loss is not finite at the model's learning rate of "
+                  "{:g}; measured at {:g}",
+                  model.name, foretrain::name_of(options.precision), options.batch,
+                  model.optimizer.learning_rate, harmless_learning_rate));
+  return run;
+}
+
 }  // namespace foretrain::calibrate

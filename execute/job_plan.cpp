@@ -36,9 +36,10 @@ JobWalk::JobWalk(const Scenario& scenario)
 
 PlannedUpdate JobWalk::next() const {
   const UpdateRun run = cursor_.run();
-  const auto share = [&](std::int64_t batch) { return (batch + run.workers - 1) / run.workers; };
-  return {run.batch,   share(run.batch), run.full,   share(run.full),
-          run.workers, run.phase,        run.adapts, cursor_.learning_rate()};
+  return {run.batch,   share_of(run.batch, run.workers),
+          run.full,    share_of(run.full, run.workers),
+          run.workers, run.phase,
+          run.adapts,  cursor_.learning_rate()};
 }
 
 JobWalk::After JobWalk::advance() {
@@ -68,8 +69,8 @@ std::vector<std::int64_t> JobWalk::short_shares() const {
   const PlannedUpdate shape = next();
   for (ScheduleCursor ahead = cursor_; !ahead.is_finished();) {
     const UpdateRun run = ahead.run();
-    const std::int64_t share = (run.batch + run.workers - 1) / run.workers;
-    if (run.workers != shape.workers || (run.full + run.workers - 1) / run.workers != shape.full_share) break;
+    const std::int64_t share = share_of(run.batch, run.workers);
+    if (run.workers != shape.workers || share_of(run.full, run.workers) != shape.full_share) break;
     if (share != shape.full_share && std::find(shares.begin(), shares.end(), share) == shares.end())
       shares.push_back(share);
     ahead.advance(run.updates);

@@ -38,29 +38,21 @@ using Dims = std::vector<std::int64_t>;
 class Graph {
  public:
   const Descriptor& tensor(std::int64_t id, cudnnDataType_t type, const Dims& dims, const Dims& strides,
-                           bool is_virtual = false, bool by_value = false) {
-    Descriptor& made = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
-    made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims);
-    made.set(CUDNN_ATTR_TENSOR_STRIDES, strides);
-    made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
-    made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
-    if (is_virtual) made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
-    if (by_value) made.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
-    made.finalize();
-    return made;
+                           TensorKind kind = {}) {
+    return tensors_.emplace_back(tensor_descriptor(id, type, dims, strides, kind));
   }
   const Descriptor& number(std::int64_t id) {
     const Descriptor*& known = numbers_[id];
-    if (!known) known = &tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, false, true);
+    if (!known) known = &tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, {.by_value = true});
     return *known;
   }
   // Between two operations; fp32 unless said, its last dimension dense.
   const Descriptor& between(const Dims& dims, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
-    return tensor(next_++, type, dims, {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1}, true);
+    return tensor(next_++, type, dims, {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1},
+                  {.is_virtual = true});
   }
   const Descriptor& between(const Dims& dims, const Dims& strides, cudnnDataType_t type) {
-    return tensor(next_++, type, dims, strides, true);
+    return tensor(next_++, type, dims, strides, {.is_virtual = true});
   }
 
   void matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c) {
@@ -74,21 +66,10 @@ class Graph {
     operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, kind);
     push(std::move(operation));
   }
-  // axis: of GEN_INDEX; t: the condition of BINARY_SELECT.
   void pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b, const Descriptor& y,
-                 const Descriptor* t = nullptr, int axis = -1, cudnnDataType_t precision = CUDNN_DATA_FLOAT) {
-    Descriptor kind(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, precision);
-    if (axis >= 0) kind.set(CUDNN_ATTR_POINTWISE_AXIS, std::int64_t{axis});
-    kind.finalize();
-    Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-    if (b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
-    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    if (t) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *t);
-    push(std::move(operation));
+                 const Descriptor* condition = nullptr, int axis = -1,
+                 cudnnDataType_t precision = CUDNN_DATA_FLOAT) {
+    operations_.push_back(pointwise_operation(mode, x, b, y, condition, axis, precision));
   }
   void reduce(cudnnReduceTensorOp_t how, const Descriptor& x, const Descriptor& y) {
     Descriptor kind(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
@@ -256,10 +237,6 @@ std::string key_of(const AttentionProblem& p) {
     for (const std::int64_t n : {s.sample, s.head, s.position}) key += ' ' + std::to_string(n);
   }
   return key;
-}
-
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
 }
 
 }  // namespace

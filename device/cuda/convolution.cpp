@@ -15,15 +15,8 @@ Descriptor tensor(std::int64_t id, Scalar type, const std::vector<std::int64_t>&
                   bool is_virtual = false) {
   // N, C, H, W with the channels last in memory.
   const std::int64_t c = dimensions[1], h = dimensions[2], w = dimensions[3];
-  Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(type));
-  descriptor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, dimensions);
-  descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<std::int64_t>{c * h * w, 1, w * c, c});
-  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
-  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
-  if (is_virtual) descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
-  descriptor.finalize();
-  return descriptor;
+  return tensor_descriptor(id, cudnn_type(type), dimensions, {c * h * w, 1, w * c, c},
+                           {.is_virtual = is_virtual});
 }
 
 Descriptor convolution_descriptor(const Window& window) {
@@ -41,21 +34,6 @@ Descriptor convolution_descriptor(const Window& window) {
                  std::vector<std::int64_t>{window.dilation_h, window.dilation_w});
   descriptor.finalize();
   return descriptor;
-}
-
-Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
-                     const Descriptor& y) {
-  Descriptor kind(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  kind.finalize();
-  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-  if (b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  operation.finalize();
-  return operation;
 }
 
 // Where each kind of operation keeps its attributes.
@@ -123,9 +101,9 @@ std::vector<Plan> plans_for(cudnnHandle_t handle, const ConvolutionProblem& p, C
   const bool relu = pass == ConvolutionPass::forward_bias_relu;
   const Descriptor shift = tensor(bias_id, Scalar::f32, {1, p.out_channels, 1, 1});
   const Descriptor biased = tensor(biased_id, Scalar::f32, output, true);
-  const Descriptor addition = pointwise(CUDNN_POINTWISE_ADD, convolved, &shift, relu ? biased : y);
+  const Descriptor addition = pointwise_operation(CUDNN_POINTWISE_ADD, convolved, &shift, relu ? biased : y);
   if (!relu) return candidate_plans(handle, {&operation, &addition}, limits);
-  const Descriptor clip = pointwise(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, y);
+  const Descriptor clip = pointwise_operation(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, y);
   return candidate_plans(handle, {&operation, &addition, &clip}, limits);
 }
 

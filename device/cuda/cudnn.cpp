@@ -55,6 +55,39 @@ cudnnDataType_t cudnn_type(Scalar type) {
                                 : CUDNN_DATA_HALF;
 }
 
+Descriptor tensor_descriptor(std::int64_t id, cudnnDataType_t type,
+                             const std::vector<std::int64_t>& dimensions,
+                             const std::vector<std::int64_t>& strides, TensorKind kind) {
+  Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
+  descriptor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, dimensions);
+  descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, strides);
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
+  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
+  if (kind.is_virtual) descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
+  if (kind.by_value) descriptor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
+  descriptor.finalize();
+  return descriptor;
+}
+
+Descriptor pointwise_operation(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
+                               const Descriptor& y, const Descriptor* condition, int axis,
+                               cudnnDataType_t precision) {
+  Descriptor kind(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+  kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, precision);
+  if (axis >= 0) kind.set(CUDNN_ATTR_POINTWISE_AXIS, std::int64_t{axis});
+  kind.finalize();
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  if (b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  if (condition) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *condition);
+  operation.finalize();
+  return operation;
+}
+
 std::vector<Plan> candidate_plans(cudnnHandle_t handle, const std::vector<const Descriptor*>& operations,
                                   const PlanLimits& limits) {
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);

@@ -69,6 +69,19 @@ class Descriptor {
 
 cudnnDataType_t cudnn_type(Scalar type);
 
+struct TensorKind {
+  bool is_virtual = false;  // between two operations: has no place in memory
+  bool by_value = false;    // one number, read on the host
+};
+Descriptor tensor_descriptor(std::int64_t id, cudnnDataType_t type,
+                             const std::vector<std::int64_t>& dimensions,
+                             const std::vector<std::int64_t>& strides, TensorKind kind = {});
+
+// axis: of GEN_INDEX; condition: of BINARY_SELECT. b and condition may be null.
+Descriptor pointwise_operation(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
+                               const Descriptor& y, const Descriptor* condition = nullptr, int axis = -1,
+                               cudnnDataType_t precision = CUDNN_DATA_FLOAT);
+
 // A finalized plan of one engine, with the workspace it needs.
 struct Plan {
   Descriptor plan, config;

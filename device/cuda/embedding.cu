@@ -93,10 +93,6 @@ int bits_of(std::int64_t vocabulary) {
   return bits;
 }
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
 std::size_t sort_bytes(const EmbeddingShape& shape) {
   std::size_t bytes = 0;
   std::int32_t* none = nullptr;

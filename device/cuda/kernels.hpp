@@ -14,6 +14,11 @@ inline constexpr int bytes_of(Scalar type) {
   return type == Scalar::f32 ? 4 : 2;
 }
 
+// Bytes of a part of scratch memory, so that the next one begins where libraries like it.
+inline constexpr std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
 // Where the gradient of a parameter goes: set, or added to what is there.
 struct GradientSink {
   void* data = nullptr;

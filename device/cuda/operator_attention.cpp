@@ -91,7 +91,7 @@ class AttentionOperator : public Runnable {
                                        of_key,   of_key, pairs * 4, pairs * 4, pairs * element};
     for (int part = 0; part < parts; ++part) {
       place_[part] = scratch_;
-      scratch_ += (sizes[part] + 255) / 256 * 256;
+      scratch_ += aligned(sizes[part]);
     }
   }
 

@@ -19,7 +19,9 @@ class Dense : public Runnable {
         differentiable_(build.tensor(op.inputs[0]).differentiable),
         rows_(build.options.batch * build.tensor(op.output).pixels()),
         channels_(build.tensor(op.output).channels),
-        gradient_(op.g == nowhere ? build.at_or_null(op.dy) : build.at(op.g)) {}
+        gradient_(op.g == nowhere ? build.at_or_null(op.dy) : build.at(op.g)) {
+    if (bias_ >= 0) bias_sink_ = sink_of(build, op, bias_);
+  }
 
   bool has(Pass pass) const override { return pass != Pass::backward_data || differentiable_; }
   void accumulate(bool adds) override { adds_ = adds; }
@@ -30,7 +32,7 @@ class Dense : public Runnable {
     const Build& b = build_;
     const cudaStream_t stream = b.context.compute;
     if (bias_ < 0) return;
-    const GradientSink sink = sink_of(b, op_, bias_, adds_);
+    const GradientSink sink = accumulating(bias_sink_, adds_);
     bias_backward(b.type, rows_, channels_, b.at(op_.dy), b.at_or_null(op_.dy2),
                   op_.relu ? b.at(op_.y) : nullptr, b.at_or_null(op_.g), sink, b.reduction, stream);
   }
@@ -42,6 +44,7 @@ class Dense : public Runnable {
   bool differentiable_, adds_ = false;
   std::int64_t rows_, channels_;
   std::byte* gradient_;  // of the output before bias and ReLU
+  GradientSink bias_sink_;
 };
 
 class ConvolutionOperator : public Dense {

@@ -34,10 +34,6 @@ cudnnRNNMode_t mode_of(LayerKind kind) {
   return kind == LayerKind::lstm ? CUDNN_LSTM : kind == LayerKind::gru ? CUDNN_GRU : CUDNN_RNN_TANH;
 }
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
 class RecurrenceOperator : public Runnable {
  public:
   RecurrenceOperator(const Build& build, const Operator& op)

@@ -51,6 +51,9 @@ class EmbeddingOperator : public SequenceOperator {
     weight_ = layer_.parameters[next++];
     if (table.positions > 0) positions_ = layer_.parameters[next++];
     if (table.segments > 0) segments_ = layer_.parameters[next++];
+    weight_sink_ = sink_of(build, op, weight_);
+    if (positions_ >= 0) positions_sink_ = sink_of(build, op, positions_);
+    if (segments_ >= 0) segments_sink_ = sink_of(build, op, segments_);
   }
   bool has(Pass pass) const override { return pass != Pass::backward_data; }
   void accumulate(bool adds) override { adds_ = adds; }
@@ -66,14 +69,14 @@ class EmbeddingOperator : public SequenceOperator {
       return;
     }
     run_sums(b, op_);
-    embedding_backward(b.type, shape_, tokens, b.at(op_.dy), sink_of(b, op_, weight_, adds_), workspace_,
+    embedding_backward(b.type, shape_, tokens, b.at(op_.dy), accumulating(weight_sink_, adds_), workspace_,
                        stream());
     if (positions_ >= 0)
-      positions_backward(b.type, shape_, b.at(op_.dy), sink_of(b, op_, positions_, adds_), stream());
+      positions_backward(b.type, shape_, b.at(op_.dy), accumulating(positions_sink_, adds_), stream());
     // All tokens belong to the first segment: the gradients of the others stay zero.
     if (segments_ >= 0) {
       bias_backward(b.type, rows_, channels_, b.at(op_.dy), nullptr, nullptr, nullptr,
-                    sink_of(b, op_, segments_, adds_), b.reduction, stream());
+                    accumulating(segments_sink_, adds_), b.reduction, stream());
     }
   }
   std::int64_t workspace() const override { return embedding_scratch_bytes(shape_); }
@@ -82,6 +85,7 @@ class EmbeddingOperator : public SequenceOperator {
  private:
   EmbeddingShape shape_{};
   int weight_ = -1, positions_ = -1, segments_ = -1;
+  GradientSink weight_sink_, positions_sink_, segments_sink_;
   bool adds_ = false;
   void* workspace_ = nullptr;
 };
@@ -96,6 +100,8 @@ class RowNormOperator : public SequenceOperator {
     norm_.weight = build.parameters.master(layer_.parameters[0]);
     norm_.bias = layer_.bias ? build.parameters.master(layer_.parameters[1]) : nullptr;
     norm_.moments = reinterpret_cast<float*>(build.at(op.memo));
+    weight_sink_ = sink_of(build, op, layer_.parameters[0]);
+    if (layer_.bias) bias_sink_ = sink_of(build, op, layer_.parameters[1]);
   }
   bool has(Pass pass) const override { return pass != Pass::backward_data || differentiable_; }
   void accumulate(bool adds) override { adds_ = adds; }
@@ -107,10 +113,8 @@ class RowNormOperator : public SequenceOperator {
         break;
       case Pass::backward_weights:
         run_sums(b, op_);
-        row_norm_backward_weights(b.type, norm_, b.at(op_.x), b.at(op_.dy),
-                                  sink_of(b, op_, layer_.parameters[0], adds_),
-                                  layer_.bias ? sink_of(b, op_, layer_.parameters[1], adds_) : GradientSink{},
-                                  b.reduction, stream());
+        row_norm_backward_weights(b.type, norm_, b.at(op_.x), b.at(op_.dy), accumulating(weight_sink_, adds_),
+                                  accumulating(bias_sink_, adds_), b.reduction, stream());
         break;
       case Pass::backward_data:
         row_norm_backward_data(b.type, norm_, b.at(op_.x), b.at(op_.dy), b.at_or_null(op_.existing),
@@ -121,6 +125,7 @@ class RowNormOperator : public SequenceOperator {
 
  private:
   RowNorm norm_{};
+  GradientSink weight_sink_, bias_sink_;  // no data where there is no bias
   bool adds_ = false;
 };
 
@@ -203,9 +208,9 @@ class ConcatOperator : public SequenceOperator {
 
 }  // namespace
 
-GradientSink sink_of(const Build& build, const Operator& op, int parameter, bool accumulates) {
+GradientSink sink_of(const Build& build, const Operator& op, int parameter) {
   GradientSink sink = build.parameters.sink(parameter);
-  sink.adds = accumulates || is_shared_gradient(build, op, parameter);
+  sink.adds = is_shared_gradient(build, op, parameter);
   return sink;
 }
 

@@ -71,9 +71,14 @@ std::unique_ptr<Runnable> make_attention(const Build& build, const Operator& op)
 std::unique_ptr<Runnable> make_recurrence(const Build& build, const Operator& op);
 std::unique_ptr<Runnable> make_unrolled(const Build& build, const Operator& op);
 
-// Where the gradient of an operator's parameter goes. It is added where gradients accumulate, and where the
-// parameter is tied and a layer whose backward pass comes first has set it.
-GradientSink sink_of(const Build& build, const Operator& op, int parameter, bool accumulates);
+// Where the gradient of an operator's parameter goes. It is added where the parameter is tied and a layer
+// whose backward pass comes first has set it. Looks through all operators: to be asked while building.
+GradientSink sink_of(const Build& build, const Operator& op, int parameter);
+// The same where gradients accumulate.
+inline GradientSink accumulating(GradientSink sink, bool accumulates) {
+  sink.adds |= accumulates;
+  return sink;
+}
 bool is_shared_gradient(const Build& build, const Operator& op, int parameter);
 
 // Seeds of a layer's dropout: a new one each forward pass, which the backward pass after it uses again.

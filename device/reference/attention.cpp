@@ -3,14 +3,10 @@
 
 #include "device/reference/sequence_layers.hpp"
 
+#include "device/reference/indexing.hpp"
+
 namespace foretrain::device::reference {
 namespace {
-
-using Index = std::int64_t;
-
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
 
 Index place(const HeadRows& rows, Index sample, Index position, Index head, Index head_dim) {
   return (sample * rows.positions + position) * rows.stride + rows.offset + head * head_dim;

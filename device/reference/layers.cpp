@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/reference/indexing.hpp"
+
 namespace foretrain::device::reference {
 namespace {
-
-using Index = std::int64_t;
-
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
 
 // Calls visit(input row, input column, kernel row, kernel column) for the window elements of one output pixel
 // that lie inside the image.

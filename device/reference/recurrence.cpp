@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/reference/indexing.hpp"
+
 namespace foretrain::device::reference {
 namespace {
-
-using Index = std::int64_t;
-
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
-double logistic(double x) {
-  return 1 / (1 + std::exp(-x));
-}
 
 // One layer and direction: its weights, and where things lie.
 struct Direction {

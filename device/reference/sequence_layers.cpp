@@ -4,20 +4,11 @@
 #include <cmath>
 #include <numbers>
 
+#include "device/reference/indexing.hpp"
 #include "sim/base/random.hpp"
 
 namespace foretrain::device::reference {
 namespace {
-
-using Index = std::int64_t;
-
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
-double logistic(double x) {
-  return 1 / (1 + std::exp(-x));
-}
 
 // Sines in even and cosines in odd features, of wavelengths from 2 pi to 10,000 times that.
 double sine_table(Index position, Index feature, Index features) {

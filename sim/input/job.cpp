@@ -16,6 +16,10 @@ const char* name_of(LastBatch last_batch) {
   return "";
 }
 
+std::int64_t share_of(std::int64_t batch, std::int64_t workers) {
+  return (batch + workers - 1) / workers;
+}
+
 int workers_for(const WorkerRule& rule, std::int64_t batch, int available) {
   std::int64_t workers = available;
   if (rule.fixed) workers = std::min<std::int64_t>(workers, *rule.fixed);

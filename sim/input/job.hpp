@@ -99,6 +99,8 @@ struct WorkerRule {
 
 // Workers for a batch on a cluster of `available`, its budget aside; at least one, at most one a sample.
 int workers_for(const WorkerRule& rule, std::int64_t batch, int available);
+// Samples of the workers that have most of a batch.
+std::int64_t share_of(std::int64_t batch, std::int64_t workers);
 
 struct LearningRateLaw {
   enum class Kind { constant, steps, noam, cosine };

@@ -360,7 +360,7 @@ class Reader {
     const int workers = has_phases && schedule.phases[0].workers
                             ? *schedule.phases[0].workers
                             : workers_for(scenario_.job->workers, scenario_.batch_global, available);
-    scenario_.batch_per_worker = (scenario_.batch_global + workers - 1) / workers;
+    scenario_.batch_per_worker = share_of(scenario_.batch_global, workers);
   }
 
   void set_global(std::int64_t global, std::int64_t workers, const SourceLocation& where) {

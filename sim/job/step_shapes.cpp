@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "sim/base/error.hpp"
+#include "sim/input/job.hpp"
 #include "sim/training/predict.hpp"
 #include "sim/training/replay.hpp"
 #include "sim/training/step_simulation.hpp"
@@ -45,7 +46,7 @@ Scenario with_workers(const Scenario& scenario, int workers, std::int64_t batch)
     out.strategy.servers = std::min(out.strategy.servers, workers);
   }
   out.batch_global = batch;
-  out.batch_per_worker = (batch + workers - 1) / workers;
+  out.batch_per_worker = share_of(batch, workers);
   return out;
 }
 
@@ -68,7 +69,7 @@ void StepShapes::remember(std::int64_t share, int workers, const StepPrediction&
 }
 
 ShapeTime StepShapes::of(std::int64_t batch, int workers, bool among_many) {
-  const std::int64_t share = (batch + workers - 1) / workers;
+  const std::int64_t share = share_of(batch, workers);
   constexpr std::int64_t finest = 64, nodes_an_octave = 32;
   if (!among_many || share < finest) return exact(share, workers);
   const auto spacing =

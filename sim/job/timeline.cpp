@@ -366,12 +366,12 @@ class Simulation {
   std::int64_t full_share(std::int64_t trained) const {
     if (out_.phases.empty() || !running_.run.is_short) return std::max<std::int64_t>(1, trained);
     const JobPhase& phase = out_.phases.back();
-    return std::max<std::int64_t>(1, (phase.batch + phase.workers - 1) / phase.workers);
+    return std::max<std::int64_t>(1, share_of(phase.batch, phase.workers));
   }
 
   // The loss over the data, by the workers and the batch that were: what it says decides on the next.
   void adapt() {
-    const std::int64_t share = (state_.batch + state_.workers - 1) / state_.workers;
+    const std::int64_t share = share_of(state_.batch, state_.workers);
     const std::int64_t a_pass = share * state_.workers;
     const std::int64_t passes = (job_.schedule->loss_samples + a_pass - 1) / a_pass;
     busy_until(Kind::adapted, in_.shapes->passes(share, passes), &JobParts::adaptation);

@@ -1,7 +1,10 @@
 #include "sim/training/memory.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+
+#include "sim/training/batch_curve.hpp"
 
 namespace foretrain {
 namespace {
@@ -72,18 +75,14 @@ double measured_workspace(const Model& model, std::int64_t batch, Precision prec
 // none.
 std::optional<double> workspace_of_steps(const Model& model, std::int64_t batch, Precision precision,
                                          const Profile& profile) {
-  const StepEntry *below = nullptr, *above = nullptr;
+  std::map<std::int64_t, double> known;
   for (const StepEntry& entry : profile.steps) {
-    if (entry.model != model.name || entry.precision != precision || entry.workspace_bytes <= 0) continue;
-    if (entry.sequence != model.sequence) continue;
-    if (entry.batch <= batch && (!below || entry.batch > below->batch)) below = &entry;
-    if (entry.batch >= batch && (!above || entry.batch < above->batch)) above = &entry;
+    const bool belongs =
+        entry.model == model.name && entry.precision == precision && entry.sequence == model.sequence;
+    if (belongs && entry.workspace_bytes > 0) known.emplace(entry.batch, entry.workspace_bytes);
   }
-  if (!below && !above) return std::nullopt;
-  if (!below || !above || below->batch == above->batch) return (below ? below : above)->workspace_bytes;
-  const double share =
-      static_cast<double>(batch - below->batch) / static_cast<double>(above->batch - below->batch);
-  return below->workspace_bytes + share * (above->workspace_bytes - below->workspace_bytes);
+  if (known.empty()) return std::nullopt;
+  return at_batch(known, std::clamp(batch, known.begin()->first, known.rbegin()->first)).value;
 }
 
 double capacity_of(const Profile& profile) {
