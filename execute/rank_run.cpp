@@ -228,7 +228,7 @@ class RankRun {
       // What a short update takes was chosen before.
       const std::int64_t parts = scenario_.strategy.accumulation;
       if (options_.job == nullptr || !counts_) running_ = programs_.of_share(full_.batch * parts, row());
-      if (counts_ && uncounted_left_ == 0) note_lengths(running_.batch * parts);
+      if (counts_) note_lengths(running_.batch * parts);
     }
     const bool phases = counts_ && counted_issued_ % options_.phase_every == 0;
     const StepMarks& marks = meter_.begin_step(phases);

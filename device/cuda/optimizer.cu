@@ -98,7 +98,8 @@ __global__ void adam_kernel(int64_t vectors, float* weights, const G* gradients,
       }
       m[i] = p.beta1 * m[i] + (1 - p.beta1) * g[i];
       v[i] = p.beta2 * v[i] + (1 - p.beta2) * g[i] * g[i];
-      w[i] -= scalars.learning_rate * (m[i] / scalars.correction1) / (sqrtf(v[i] / scalars.correction2) + p.epsilon);
+      w[i] -= scalars.learning_rate * (m[i] / scalars.correction1) /
+              (sqrtf(v[i] / scalars.correction2) + p.epsilon);
     }
     F::store(weights, index, w);
     F::store(first, index, m);

@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(row_threads)
   if (threadIdx.x == 0) numbers[row] = number;
   if (number < 0) return;
   for (int64_t f = threadIdx.x; f < shape.features; f += row_threads)
-    store_scalar(values, row * shape.features + f, type, load_scalar(table, number * shape.features + f, type));
+    store_scalar(values, row * shape.features + f, type,
+                 load_scalar(table, number * shape.features + f, type));
 }
 
 // No number stands twice among one rank's rows.

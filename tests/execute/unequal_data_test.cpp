@@ -77,8 +77,11 @@ TEST_CASE("a worker's samples are those that its row was drawn by") {
         CHECK(draws.samples(draw, worker) == rows);
       }
     }
-    // The mean of the histogram, whatever the batching; packing leaves some long ones aside.
-    const double tolerance = batching == LengthBatching::packed ? 0.15 : 0.03;
+    // The mean of the histogram, whatever the batching; samples of a bucket are alike, so that 800 batches
+    // tell less, and packing leaves some long ones aside.
+    const double tolerance = batching == LengthBatching::packed     ? 0.15
+                             : batching == LengthBatching::bucketed ? 0.08
+                                                                    : 0.03;
     CHECK(sum / count == doctest::Approx(scenario.lengths->mean()).epsilon(tolerance));
   }
 }
