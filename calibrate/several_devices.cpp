@@ -128,6 +128,7 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
     run.overlap.p05 = quantile(ascending, 0.05);
     run.overlap.p95 = quantile(ascending, 0.95);
     run.overlap.buckets = overlapped.buckets;
+    run.overlap.connected_first = true;  // as JoinedDevices are
   });
   return run;
 }

@@ -23,6 +23,16 @@ std::shared_ptr<const Profile> without_batch(const Profile& profile, const StepE
                 [&](const OperatorEntry& e) { return is_of(step, e.context, e.precision, e.batch); });
   std::erase_if(rest->step_work,
                 [&](const StepWorkEntry& e) { return is_of(step, e.model, e.precision, e.batch); });
+  for (StepEntry& e : rest->steps) {
+    if (is_of(step, e.model, e.precision, e.batch)) e.step = {};
+  }
+  return rest;
+}
+
+// Whole steps correct what the parts add up to: parts by themselves.
+std::shared_ptr<const Profile> without_whole_steps(const Profile& profile) {
+  auto rest = std::make_shared<Profile>(profile);
+  for (StepEntry& e : rest->steps) e.step = {};
   return rest;
 }
 
@@ -159,9 +169,10 @@ PartsValidation validate_parts(const std::shared_ptr<const Profile>& profile,
   PartsValidation out;
   out.profile = profile->name;
   Predictor predictor(out, scenario_of);
+  const std::shared_ptr<const Profile> parts = without_whole_steps(*profile);
   for (const StepEntry& step : profile->steps) {
     if (step.step.median <= 0) continue;
-    predictor.add(row_of(step, "whole"), profile);
+    predictor.add(row_of(step, "whole"), parts);
     const std::set<std::int64_t> batches = batches_of(*profile, step);
     constexpr std::size_t fewest = 3;
     if (batches.size() < fewest || !batches.contains(step.batch)) continue;

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -16,6 +18,24 @@ namespace foretrain::device::cuda {
 namespace {
 
 constexpr std::chrono::seconds join_limit{120}, leave_limit{2};
+// All-reduces that make the connections: NCCL chooses its algorithm by size.
+constexpr std::array<std::size_t, 3> connecting_bytes{8, 512 << 10, 16 << 20};
+
+// Whether `work` has ended within `limit`; what it throws is thrown here. It runs in a thread of its own,
+// which is left behind where it has not: a blocking call of NCCL's returns only when all ranks have come.
+template <typename Work>
+bool ends_within(std::chrono::seconds limit, Work work) {
+  std::packaged_task<void()> task(std::move(work));
+  std::future<void> done = task.get_future();
+  std::thread thread(std::move(task));
+  if (done.wait_for(limit) != std::future_status::ready) {
+    thread.detach();
+    return false;
+  }
+  thread.join();
+  done.get();
+  return true;
+}
 
 std::string& choice_file() {
   static std::string file;
@@ -48,22 +68,37 @@ class NcclCommunicator : public Communicator {
     ncclUniqueId unique{};
     if (id.bytes.size() != sizeof unique) throw Error(ErrorKind::input, "no name of an NCCL communicator");
     std::memcpy(&unique, id.bytes.data(), sizeof unique);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    FORETRAIN_NCCL(ncclCommInitRankConfig(&communicator_, ranks, unique, rank, &config));
-    finish("ncclCommInitRankConfig", join_limit);
+    // Shared with a thread that may outlive this call.
+    const auto joined = std::make_shared<ncclComm_t>(nullptr);
+    const bool came = ends_within(
+        join_limit, [=, device = context.device, stream = static_cast<cudaStream_t>(context.communication)] {
+          FORETRAIN_CUDA(cudaSetDevice(device));
+          // Before the others' kernels run: with peers mapped an allocation may wait for them, and they for
+          // us.
+          void* buffer = nullptr;
+          FORETRAIN_CUDA(cudaMalloc(&buffer, connecting_bytes.back()));
+          FORETRAIN_CUDA(cudaMemsetAsync(buffer, 0, connecting_bytes.back(), stream));
+          FORETRAIN_CUDA(cudaStreamSynchronize(stream));
+          FORETRAIN_NCCL(ncclCommInitRank(joined.get(), ranks, unique, rank));
+          connect(*joined, buffer, stream);
+          FORETRAIN_CUDA(cudaFree(buffer));
+        });
+    if (!came) {
+      if (*joined) ncclCommAbort(*joined);
+      fail("the other ranks did not answer within " + std::to_string(join_limit.count()) + " seconds",
+           "ncclCommInitRankConfig");
+    }
+    communicator_ = *joined;
   }
   ~NcclCommunicator() override {
     if (!communicator_) return;
     // Flushes what is under way, together with the other ranks; a rank that is gone must not hold us up.
-    cudaSetDevice(context_.device);
-    const auto deadline = std::chrono::steady_clock::now() + leave_limit;
-    ncclResult_t state = ncclCommFinalize(communicator_);
-    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-      if (ncclCommGetAsyncError(communicator_, &state) != ncclSuccess) break;
-    }
-    state == ncclSuccess ? ncclCommDestroy(communicator_) : ncclCommAbort(communicator_);
+    const bool left = ends_within(leave_limit, [device = context_.device, communicator = communicator_] {
+      cudaSetDevice(device);
+      ncclCommFinalize(communicator);
+      ncclCommDestroy(communicator);
+    });
+    if (!left) ncclCommAbort(communicator_);
   }
 
   int rank() const override { return rank_; }
@@ -121,7 +156,6 @@ class NcclCommunicator : public Communicator {
         FORETRAIN_NCCL(ncclGroupEnd());
         break;
     }
-    finish("a collective", join_limit);  // of the first ones: connections are made
   }
 
   void check() override {
@@ -167,20 +201,14 @@ class NcclCommunicator : public Communicator {
                                         " in " + call);
   }
 
-  // A non-blocking call may still be under way when it returns.
-  void finish(const char* call, std::chrono::seconds limit) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    for (;;) {
-      ncclResult_t state = ncclSuccess;
-      FORETRAIN_NCCL(ncclCommGetAsyncError(communicator_, &state));
-      if (state == ncclSuccess) return;
-      if (state != ncclInProgress) fail(ncclGetErrorString(state), call);
-      if (std::chrono::steady_clock::now() > deadline) {
-        abort();
-        fail("the other ranks did not answer within " + std::to_string(limit.count()) + " seconds", call);
-      }
-      std::this_thread::yield();
+  // NCCL connects the ranks at the first collective of each algorithm. Here, so that it is done before the
+  // device works: a peer that is mapped later slows the kernels of every step with collectives.
+  static void connect(ncclComm_t communicator, void* buffer, cudaStream_t stream) {
+    for (const std::size_t bytes : connecting_bytes) {
+      FORETRAIN_NCCL(
+          ncclAllReduce(buffer, buffer, bytes / sizeof(float), ncclFloat32, ncclSum, communicator, stream));
     }
+    FORETRAIN_CUDA(cudaStreamSynchronize(stream));
   }
 
   Context& context_;

@@ -1,5 +1,7 @@
-// Collectives by NCCL on a worker's communication stream. Communicators are non-blocking, so that another
-// thread can abort them.
+// Collectives by NCCL on a worker's communication stream. Communicators block: with non-blocking ones NCCL
+// starts a thread for each collective, which held up steps bound by their host by a tenth to the double.
+// Making and leaving one, which may wait for other ranks, have limits; another thread may abort it.
+// Connections are made with it.
 #pragma once
 
 #include <memory>

@@ -6,10 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <thread>
-#include <utility>
 
 #include "device/reference/communicator.hpp"
 #include "device/reference/program.hpp"
@@ -20,15 +18,6 @@ namespace foretrain::device::reference {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-class ReferenceRecording : public Recording {
- public:
-  explicit ReferenceRecording(std::function<void()> work) : work_(std::move(work)) {}
-  void issue() override { work_(); }
-
- private:
-  std::function<void()> work_;
-};
 
 class ReferenceWorker : public Worker {
  public:
@@ -41,10 +30,6 @@ class ReferenceWorker : public Worker {
   }
   std::unique_ptr<Communicator> join(const CommunicatorId& id, int rank, int ranks) override {
     return reference::join(id, rank, ranks);
-  }
-
-  std::unique_ptr<Recording> record_work(std::function<void()> work) override {
-    return std::make_unique<ReferenceRecording>(std::move(work));
   }
 
   Event make_event() override {

@@ -127,6 +127,7 @@ void describe(Archive& a, OverlapEntry& e) {
   a.optional("p05_s", e.p05);
   a.optional("p95_s", e.p95);
   a.optional("interference_scale", e.interference_scale, -1.0);
+  a.optional("connected_first", e.connected_first, false);
   a.check(e.batch > 0 && e.ranks > 0, "has a count below 1");
 }
 

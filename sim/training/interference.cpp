@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "sim/training/overlap_fit.hpp"
+
 namespace foretrain {
 namespace {
 
@@ -21,7 +23,7 @@ double distance(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
-                             std::int64_t batch, std::int64_t bytes, int nodes) {
+                             std::int64_t batch, std::int64_t bytes, int nodes, int ranks) {
   Interference out;
   if (nodes > 1) {
     if (profile.device == "cuda") out.compute = compute_slowdown_between_nodes;
@@ -39,6 +41,7 @@ Interference interference_of(const Profile& profile, const std::string& model, P
     out.collective = std::max(1.0, entry.collective_slowdown.median);
     out.origin = entry.model == model ? Origin::measured : Origin::fitted;
   }
+  out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, ranks);
   return out;
 }
 

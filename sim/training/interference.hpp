@@ -14,10 +14,11 @@ struct Interference {
   Origin origin = Origin::assumed;
 };
 
-// The entry nearest in model, precision, batch and bytes, in this order. Factors below 1 are noise and count
-// as 1. Where the profile has none: 1 and 1, assumed. Entries are measured within a node; between nodes a
+// The entry nearest in model, precision, batch and bytes, in this order, its effect on kernels scaled by what
+// it is worth in a step (interference_scale() of overlap_fit.hpp). Factors below 1 are noise and count as 1.
+// Where the profile has none: 1 and 1, assumed. Entries are measured within a node; between nodes a
 // collective is held up by the wire and takes few multiprocessors (see the .cpp).
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
-                             std::int64_t batch, std::int64_t bytes, int nodes);
+                             std::int64_t batch, std::int64_t bytes, int nodes, int ranks);
 
 }  // namespace foretrain

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "sim/base/error.hpp"
+#include "sim/base/quantile.hpp"
 #include "sim/training/step_simulation.hpp"
 
 namespace foretrain {
@@ -24,6 +29,12 @@ double fitted_scale(const StepSimulation& simulation, double measured) {
     (simulated(simulation, middle) < measured ? low : high) = middle;
   }
   return (low + high) / 2;
+}
+
+// At the largest scale something else makes the step longer.
+bool is_applied(const OverlapEntry& entry) {
+  return entry.connected_first && entry.interference_scale >= 0 &&
+         entry.interference_scale < largest_interference_scale;
 }
 
 }  // namespace
@@ -67,6 +78,35 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
     }
   }
   return problems;
+}
+
+double interference_scale(const Profile& profile, const std::string& model, Precision precision,
+                          std::int64_t batch, int ranks) {
+  int nearest = 0;
+  std::vector<double> of_others;
+  for (const OverlapEntry& entry : profile.overlaps) {
+    if (!is_applied(entry) || entry.precision != precision) continue;
+    of_others.push_back(entry.interference_scale);
+    if (entry.model == model && (nearest == 0 || std::abs(entry.ranks - ranks) < std::abs(nearest - ranks)))
+      nearest = entry.ranks;
+  }
+  if (of_others.empty()) return 1;
+  if (nearest == 0) {
+    std::sort(of_others.begin(), of_others.end());
+    return quantile(of_others, 0.5);
+  }
+  std::map<std::int64_t, double> by_batch;
+  for (const OverlapEntry& entry : profile.overlaps) {
+    if (is_applied(entry) && entry.precision == precision && entry.model == model && entry.ranks == nearest)
+      by_batch[entry.batch] = entry.interference_scale;
+  }
+  const auto above = by_batch.lower_bound(batch);
+  if (above == by_batch.end()) return by_batch.rbegin()->second;
+  if (above == by_batch.begin() || above->first == batch) return above->second;
+  const auto below = std::prev(above);
+  const double part = std::log(static_cast<double>(batch) / static_cast<double>(below->first)) /
+                      std::log(static_cast<double>(above->first) / static_cast<double>(below->first));
+  return below->second + part * (above->second - below->second);
 }
 
 }  // namespace foretrain

@@ -24,6 +24,12 @@ Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Pr
 // much as the measured one (the ratio, for another build of the same program may have chosen other kernels
 // than the one whose layers were timed). Returns what could not be fitted, and why.
 std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of);
-inline constexpr double largest_interference_scale = 8;
+inline constexpr double largest_interference_scale = 32;
+
+// Of the entries of this model and precision that were connected first and whose fit is not at its bound, the
+// nearest number of ranks first; between batches interpolated over the logarithm of the batch, beyond them
+// that of the nearest. Of a model without entries: the median of the precision's. 1 where there is none.
+double interference_scale(const Profile& profile, const std::string& model, Precision precision,
+                          std::int64_t batch, int ranks);
 
 }  // namespace foretrain

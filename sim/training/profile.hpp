@@ -128,8 +128,11 @@ struct OverlapEntry {
   Sample alone;             // the same steps without communication, all ranks at once: of the slowest
   double p05 = 0, p95 = 0;  // of single steps
   // Factor on (compute_slowdown - 1) of the interference entries with which the simulated step is longer than
-  // that of one worker as `step` is than `alone`; below 0: not fitted. Told, not applied.
+  // that of one worker as `step` is than `alone`; below 0: not fitted.
   double interference_scale = -1;
+  // Ranks were connected before their devices worked, as in a training; where not, the steps are slower than
+  // a training's and their scale is told, not applied.
+  bool connected_first = false;
 };
 
 struct LaunchCosts {

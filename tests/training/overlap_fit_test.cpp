@@ -77,6 +77,12 @@ TEST_CASE("the scale of interference is the one with which the overlapped step t
     profile.overlaps = {overlap(64, 1.1 * step_with_scale(truth, 64), 1.1 * one_worker(64))};
     CHECK(fit_overlaps(profile, scenario_of).empty());
     CHECK(profile.overlaps[0].interference_scale == Approx(truth).epsilon(0.005));
+    // And prediction uses it, where the steps were a training's.
+    profile.overlaps[0].connected_first = true;
+    const StepSimulation simulation(
+        scenario_of_overlap(profile.overlaps[0], std::make_shared<Profile>(profile), scenario_of));
+    CHECK(simulation.run(simulation.at_quantile(0.5)).seconds ==
+          Approx(profile.overlaps[0].step.median / 1.1).epsilon(1e-4));
   }
 }
 
@@ -93,4 +99,30 @@ TEST_CASE(
   CHECK(profile.overlaps[2].interference_scale < 0);
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].find("nowhere bf16 batch 16 on 2 GPUs") == 0);
+}
+
+TEST_CASE("between batches the scale is interpolated over the batch's logarithm, beyond them held") {
+  Profile profile;
+  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 2) == 1);
+  const auto add = [&](const char* model, std::int64_t batch, int ranks, double scale) {
+    OverlapEntry entry = overlap(batch, 1);
+    entry.model = model;
+    entry.ranks = ranks;
+    entry.interference_scale = scale;
+    entry.connected_first = true;
+    profile.overlaps.push_back(entry);
+  };
+  add("m", 16, 2, 1);
+  add("m", 64, 2, 2);
+  add("m", 64, 8, 5);
+  add("n", 64, 2, 3);
+  add("m", 128, 2, largest_interference_scale);
+  add("m", 32, 2, 7);
+  profile.overlaps.back().connected_first = false;
+  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 2) == Approx(1.5));
+  CHECK(interference_scale(profile, "m", Precision::bf16, 8, 2) == 1);
+  CHECK(interference_scale(profile, "m", Precision::bf16, 256, 3) == 2);
+  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 8) == 5);
+  CHECK(interference_scale(profile, "other", Precision::bf16, 32, 2) == Approx(2.5));
+  CHECK(interference_scale(profile, "m", Precision::tf32, 32, 2) == 1);
 }

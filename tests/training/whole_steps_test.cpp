@@ -1,0 +1,71 @@
+#include "sim/training/whole_steps.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "sim/training/step_times.hpp"
+#include "tests/support/models.hpp"
+#include "tests/support/profiles.hpp"
+
+using namespace foretrain;
+using doctest::Approx;
+
+namespace {
+
+StepEntry whole(std::int64_t batch, double step, double host = 0) {
+  StepEntry entry;
+  entry.model = "m";
+  entry.precision = Precision::bf16;
+  entry.batch = batch;
+  entry.step = {step, step, step, 0, 1};
+  entry.host = {host, host, host, 0, 1};
+  return entry;
+}
+
+}  // namespace
+
+TEST_CASE("whole steps over their parts: exact where measured, over the logarithm between, held beyond") {
+  Model model;
+  model.name = "m";
+  Profile profile;
+  const auto factor = [&](std::int64_t batch) {
+    return whole_over_parts(model, profile, Precision::bf16, batch,
+                            [](std::int64_t at) { return static_cast<double>(at) * 1e-4; });
+  };
+  CHECK(factor(32) == 1);
+  profile.steps = {whole(16, 1.7e-3), whole(16, 1.6e-3), whole(64, 1.04 * 64e-4)};
+  CHECK(factor(16) == Approx(1));  // the latest counts
+  CHECK(factor(64) == Approx(1.04));
+  CHECK(factor(32) == Approx(1.02));
+  CHECK(factor(8) == Approx(1));
+  CHECK(factor(512) == Approx(1.04));
+  profile.steps.push_back(whole(128, 1.05 * 128e-4, 0.95 * 128e-4));  // bound by its host
+  CHECK(factor(128) == Approx(1.04));
+  profile.steps.push_back(whole(256, 2 * 256e-4));  // of something else
+  CHECK(factor(256) == 1);
+  CHECK(whole_over_parts(model, profile, Precision::fp32, 64, [](std::int64_t) { return 1.0; }) == 1);
+  model.sequence = 8;
+  CHECK(factor(64) == 1);
+}
+
+TEST_CASE("the parts of a predicted step sum up to the whole step that was measured") {
+  const Model model = test::tiny_cnn();
+  Profile profile = test::made_profile(model, {16, 32});
+  const Optimizer& optimizer = model.optimizer;
+  const auto sum = [&](std::int64_t batch) {
+    const StepTimes times = step_times(model, profile, Precision::bf16, batch, optimizer);
+    double seconds = 0;
+    for (const auto* items : {&times.before, &times.forward, &times.backward, &times.update}) {
+      for (const StepItem& item : *items) seconds += item.device;
+    }
+    return seconds;
+  };
+  profile.steps.clear();
+  const double parts = sum(16);
+  StepEntry entry = whole(16, 1.03 * parts);
+  entry.model = model.name;
+  entry.sequence = model.sequence;
+  profile.steps = {entry};
+  CHECK(sum(16) == Approx(1.03 * parts));
+}
