@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,12 +16,16 @@
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
 #include "sim/job/predict_job.hpp"
+#include "sim/output/event_file.hpp"
+#include "sim/output/file_writer.hpp"
+#include "sim/output/scalars.hpp"
 
 namespace foretrain::app {
 namespace {
 
 struct Options : PredictingOptions {
   std::vector<std::string> files;
+  std::string tensorboard;
   bool every_step = false, without_noise = false;
 };
 
@@ -28,6 +33,17 @@ void tell_speed(std::uint64_t events, double seconds) {
   detail(fmt::format("simulated {} events in {} of processor time: {:.2g} million a second on one core",
                      events, format_time(seconds),
                      static_cast<double>(events) / std::max(seconds, 1e-6) * 1e-6));
+}
+
+// DIR/SCENARIO/predicted, beside which a run writes DIR/SCENARIO/measured.
+void write_scalars(const std::string& folder, const std::vector<Result>& results) {
+  for (const Result& result : results) {
+    const std::filesystem::path place = std::filesystem::path(folder) / result.scenario / "predicted";
+    std::error_code wrong;
+    std::filesystem::create_directories(place, wrong);
+    if (wrong) throw Error(ErrorKind::input, place.string() + ": cannot be made: " + wrong.message());
+    write_file((place / "events.out.tfevents.0.foretrain").string(), event_file_text(scalars_of(result)));
+  }
 }
 
 int simulate(const Options& options) {
@@ -58,6 +74,7 @@ int simulate(const Options& options) {
   }
   end_progress();
   if (!results.empty()) targets.write(results, &timeline);
+  if (!options.tensorboard.empty()) write_scalars(options.tensorboard, results);
   return 0;
 }
 
@@ -69,6 +86,10 @@ Action prepare_simulate(CLI::App& command) {
   command.add_flag("--every-step", options->every_step,
                    "replay each update of a job by itself, its time drawn from the spread of steps");
   command.add_flag("--no-noise", options->without_noise, "with --every-step: each takes the mean");
+  command
+      .add_option("--tensorboard", options->tensorboard,
+                  "write step times, batch and loss as TensorBoard's scalars")
+      ->type_name("DIR");
   add_predicting_options(command, *options);
   return [options] { return simulate(*options); };
 }

@@ -37,6 +37,7 @@ Action prepare_explain(CLI::App& command);
 Action prepare_collective(CLI::App& command);
 Action prepare_check(CLI::App& command);
 Action prepare_calibrate(CLI::App& command);
+Action prepare_import(CLI::App& command);
 Action prepare_list(CLI::App& command);
 Action prepare_validate(CLI::App& command);
 Action prepare_run(CLI::App& command);

@@ -14,7 +14,7 @@ constexpr Verb table[] = {
     {"calibrate", "--model M --batch 32,64 --out PROFILE.json", "time the local devices", &prepare_calibrate},
     {"run", "SCENARIO... --out RUN.json", "predict, train for real, measure every step", &prepare_run},
     {"validate", "RUN.json|FOLDER...", "predicted against measured, row by row", &prepare_validate},
-    {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", nullptr},
+    {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", &prepare_import},
     {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", &prepare_report},
     {"check", "FILE...", "read any input file, show all its errors at once", &prepare_check},
     {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", &prepare_list},

@@ -21,6 +21,7 @@
 #include "sim/input/scenario_schema.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "sim/input/topology_schema.hpp"
+#include "sim/input/workload_json.hpp"
 #include "sim/output/result.hpp"
 
 namespace foretrain {
@@ -36,6 +37,7 @@ constexpr std::array json_schemas{
     KnownSchema{"foretrain/run/1", FileKind::run_record},
     KnownSchema{"foretrain/validation/1", FileKind::validation},
     KnownSchema{"foretrain/collective/1", FileKind::collective},
+    KnownSchema{Workload::schema, FileKind::workload},
 };
 
 // The kinds of YAML files, with the keys by which each is known.
@@ -121,6 +123,14 @@ CheckedFile check_json(std::string_view text, const std::string& file, Diagnosti
   if (checked.kind == FileKind::profile) {
     const auto profile = parse_profile(text, file, diagnostics);
     if (profile) checked.summary = profile_summary(*profile);
+    return checked;
+  }
+  if (checked.kind == FileKind::workload) {
+    if (const auto workload = parse_workload(text, file, diagnostics)) {
+      checked.summary =
+          fmt::format("{} at batch {}, {} parameters", count(workload->model.layers.size() - 1, "layer"),
+                      workload->batch, workload->model.parameter_count());
+    }
     return checked;
   }
   if (checked.kind == FileKind::result) {
@@ -214,13 +224,17 @@ const char* name_of(FileKind kind) {
       return "validation";
     case FileKind::collective:
       return "collective timing";
+    case FileKind::workload:
+      return "workload";
   }
   return "";
 }
 
 CheckedFile check_text(std::string_view text, const std::string& file, const Catalog& catalog,
                        Diagnostics& diagnostics) {
-  if (looks_like_json(text, file)) return check_json(text, file, diagnostics);
+  // Step times may be JSON, without a schema.
+  const bool has_steps = schema_of(text).empty() && text.find("\"steps\"") != std::string_view::npos;
+  if (looks_like_json(text, file) && !has_steps) return check_json(text, file, diagnostics);
   Diagnostics own;
   const std::optional<Value> root = parse_document(text, file, own);
   const FileKind kind = root && root->is_map() ? kind_of(*root) : FileKind::unknown;

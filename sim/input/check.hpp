@@ -20,7 +20,8 @@ enum class FileKind {
   result,
   run_record,
   validation,
-  collective
+  collective,
+  workload  // what import kineto writes
 };
 // "scenario", "run record"
 const char* name_of(FileKind kind);

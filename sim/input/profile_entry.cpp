@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 
 #include "sim/base/error.hpp"
@@ -84,14 +85,24 @@ bool is_yaml(const std::string& text) {
   return text.ends_with(".yaml") || text.ends_with(".yml");
 }
 
-ProfileChoice read_step_file(const Value& entry, const Catalog& catalog, Diagnostics& diagnostics) {
+// A step-time profile may be JSON as well, which is YAML too: a measured profile begins with its schema.
+bool has_step_times(const std::filesystem::path& path) {
+  if (std::error_code none; !std::filesystem::is_regular_file(path, none))
+    return false;  // a pipe is read once
+  constexpr std::size_t beginning = 4096;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(beginning, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text.find("\"steps\"") != std::string::npos && text.find("\"schema\"") == std::string::npos;
+}
+
+ProfileChoice read_step_file(const std::filesystem::path& path, Diagnostics& diagnostics) {
   ProfileChoice choice;
-  const auto path = catalog.resolve(DataKind::profile, entry.text, entry.where(), diagnostics);
-  if (!path) return choice;
-  const auto root = read_document(*path, diagnostics);
+  const auto root = read_document(path, diagnostics);
   if (!root) return choice;
   choice.step_times = read_step_times(*root, diagnostics);
-  choice.names = {data_name(*path)};
+  choice.names = {data_name(path)};
   return choice;
 }
 
@@ -125,7 +136,15 @@ ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Dia
     choice.names = {"step times"};
     return choice;
   }
-  if (entry.is_scalar() && is_yaml(entry.text)) return read_step_file(entry, catalog, diagnostics);
+  if (entry.is_scalar() && looks_like_path(entry.text)) {
+    Diagnostics later;  // what cannot be resolved is said below
+    const auto path = catalog.resolve(DataKind::profile, entry.text, entry.where(), later);
+    if (path && (is_yaml(entry.text) || has_step_times(*path))) return read_step_file(*path, diagnostics);
+    if (is_yaml(entry.text)) {
+      diagnostics.merge(later);
+      return choice;
+    }
+  }
   std::vector<const Value*> parts;
   if (entry.is_scalar()) parts.push_back(&entry);
   for (const Value& item : entry.items) parts.push_back(&item);

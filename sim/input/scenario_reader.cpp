@@ -20,6 +20,7 @@
 #include "sim/input/strategy_schema.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "sim/input/topology_schema.hpp"
+#include "sim/input/workload_json.hpp"
 #include "sim/network/changes.hpp"
 
 namespace foretrain {
@@ -77,10 +78,11 @@ class Reader {
 
   Scenario read() {
     check_map(root_, scenario_schema(), diagnostics_);
-    read_model();
-    scenario_.precision = word_of(fields_.text("precision"),
-                                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
-    read_profile();
+    if (fields_.has("workload")) {
+      read_workload();
+    } else {
+      read_what_is_trained();
+    }
     read_cluster();
     divide_cluster();
     read_strategy();
@@ -97,6 +99,56 @@ class Reader {
   }
 
  private:
+  void read_what_is_trained() {
+    read_model();
+    scenario_.precision = word_of(fields_.text("precision"),
+                                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
+    read_profile();
+  }
+
+  // A job as a trace shows it: what it is, its times and its batch. A profile beside it adds what the trace
+  // of one GPU does not know: collectives, and what they cost kernels.
+  void read_workload() {
+    for (const char* key : {"model", "precision", "batch", "sequence"}) {
+      if (fields_.has(key))
+        diagnostics_.error(fields_.where(key),
+                           fmt::format("{}: stands beside workload, which has its own", key));
+    }
+    if (fields_.fields("job").has("schedule"))
+      diagnostics_.error(fields_.where("workload"),
+                         "workload: has times of one batch; job.schedule has batches of its own");
+    const Value* entry = fields_.find("workload");
+    if (!entry->is_scalar() || entry->text.empty()) return;
+    const auto path = catalog_.resolve(DataKind::profile, entry->text, entry->where(), diagnostics_);
+    std::optional<Workload> workload = path ? foretrain::read_workload(*path, diagnostics_) : std::nullopt;
+    if (!workload) return;
+    scenario_.precision = workload->precision;
+    scenario_.batch_per_worker = workload->batch;
+    scenario_.profile_names = {data_name(*path)};
+    if (const Value* beside = fields_.find("profile"); beside != nullptr && !beside->is_null()) {
+      const ProfileChoice choice = read_profile_entry(*beside, catalog_, diagnostics_);
+      if (choice.step_times)
+        diagnostics_.error(beside->where(),
+                           "profile: beside a workload stand measured profiles, not step times");
+      if (choice.profile) take_network_of(*choice.profile, workload->profile);
+      scenario_.profile_names.insert(scenario_.profile_names.end(), choice.names.begin(), choice.names.end());
+    }
+    scenario_.model = std::make_shared<const Model>(std::move(workload->model));
+    scenario_.profile = std::make_shared<const Profile>(std::move(workload->profile));
+  }
+
+  // The trace's own collectives win.
+  static void take_network_of(const Profile& other, Profile& own) {
+    std::vector<CollectiveEntry> collectives = other.collectives;
+    collectives.insert(collectives.end(), own.collectives.begin(), own.collectives.end());
+    own.collectives = std::move(collectives);
+    own.interference = other.interference;
+    if (other.runs.empty() || own.runs.empty()) return;
+    const Machine& machine = other.runs.front().machine;
+    own.runs.front().machine.compute_capability = machine.compute_capability;
+    own.runs.front().machine.processor = machine.processor;
+  }
+
   void read_model() {
     const Value* model = fields_.find("model");
     if (model == nullptr) return;
@@ -308,6 +360,11 @@ class Reader {
   }
 
   void read_batch() {
+    if (fields_.has("workload")) {
+      scenario_.batch_global =
+          scenario_.batch_per_worker * static_cast<std::int64_t>(scenario_.cluster.topology.workers.size());
+      return;
+    }
     const Value* map = fields_.find("batch");
     const bool has_schedule = fields_.fields("job").has("schedule");
     if (map == nullptr) {
@@ -404,7 +461,15 @@ class Reader {
 
   // What must stand together. A part that was wrong in itself is not reported as missing.
   void check_parts() {
-    if (fields_.has("workload")) return;
+    if (fields_.has("workload")) {
+      const bool has_gradients = scenario_.model && !scenario_.model->parameters.empty();
+      if (scenario_.model && !has_gradients && scenario_.cluster.topology.workers.size() > 1 &&
+          scenario_.strategy.kind != StrategyKind::independent)
+        diagnostics_.error(
+            fields_.where("workload"),
+            "workload: its trace has no gradients (record_shapes=True): only one worker can be simulated");
+      return;
+    }
     if (!fields_.has("profile")) {
       diagnostics_.error(root_.where(),
                          "scenario has no 'profile', which is required (measured times), as in "

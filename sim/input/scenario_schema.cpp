@@ -211,8 +211,10 @@ const Schema& scenario_schema() {
                 .keys = &execution_schema()},
                {.name = "workload",
                 .type = Type::text,
-                .description = "an imported trace in place of model, profile, precision and batch",
-                .not_simulated = "is not simulated yet: give model, profile and batch"}},
+                .description = "a file of import kineto in place of model, precision, batch and the profile; "
+                               "a profile beside "
+                               "it adds collectives",
+                .example = "trace.json"}},
       .not_modelled = other_parallelism()};
   return schema;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "sim/base/parse_units.hpp"
@@ -25,6 +26,35 @@ std::string size_text(Bytes bytes) {
     }
   }
   return fmt::format("{} B", count);
+}
+
+const char* nccl_tests_program(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all_reduce_perf";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter_perf";
+    case CollectiveKind::all_gather:
+      return "all_gather_perf";
+    case CollectiveKind::broadcast:
+      return "broadcast_perf";
+    case CollectiveKind::reduce:
+      return "reduce_perf";
+    case CollectiveKind::all_to_all:
+      return "alltoall_perf";
+    case CollectiveKind::send_recv:
+      return "sendrecv_perf";
+  }
+  return "";
+}
+
+// Two decimals where the column has room for them, else fewer.
+std::string column_number(double value, std::size_t width) {
+  for (const int decimals : {2, 1, 0}) {
+    std::string text = fmt::format("{:.{}f}", value, decimals);
+    if (text.size() <= width) return text;
+  }
+  return fmt::format("{:.1e}", value);
 }
 
 }  // namespace
@@ -99,22 +129,41 @@ std::string collective_text(const CollectiveTable& table, int width) {
   return text;
 }
 
+// As nccl-tests 2.13 and later print it, so that what reads its logs reads this: ranks, both groups of
+// columns (in place is predicted as out of place), #wrong N/A since nothing was computed.
 std::string nccl_tests_text(const CollectiveTable& table) {
-  std::string text = fmt::format("# nRanks {} nNodes {} collective {} topology {} (predicted)\n", table.ranks,
-                                 table.nodes, name_of(table.kind), table.topology);
-  text += fmt::format("#{:>12} {:>13} {:>9} {:>7} {:>6} {:>9} {:>7} {:>7}\n", "size", "count", "type",
-                      "redop", "root", "time", "algbw", "busbw");
-  text += fmt::format("#{:>12} {:>13} {:>9} {:>7} {:>6} {:>9} {:>7} {:>7}\n", "(B)", "(elements)", "", "", "",
-                      "(us)", "(GB/s)", "(GB/s)");
-  for (const CollectiveRow& row : table.rows) {
-    const double us = row.seconds * 1e6;
-    text +=
-        fmt::format(" {:>12} {:>13} {:>9} {:>7} {:>6} {:>9} {:>7.2f} {:>7.2f}\n", row.bytes.count(),
-                    row.bytes.count() / 4, "float", has_reduction(table.kind) ? "sum" : "none",
-                    table.kind == CollectiveKind::broadcast || table.kind == CollectiveKind::reduce ? 0 : -1,
-                    us >= 1000 ? fmt::format("{:.0f}", us) : fmt::format("{:.2f}", us),
-                    row.algorithm_bandwidth * 1e-9, row.bus_bandwidth * 1e-9);
+  std::string text = fmt::format("# Collective test starting: {}\n", nccl_tests_program(table.kind));
+  text += fmt::format("# predicted by foretrain {}: nRanks {} nNodes {} topology {}\n#\n# Using devices\n",
+                      FORETRAIN_VERSION, table.ranks, table.nodes, table.topology);
+  for (int rank = 0; rank < table.ranks; ++rank) {
+    const int per_node = std::max(1, table.ranks / std::max(1, table.nodes));
+    text += fmt::format("#  Rank {:>2} Group  0 Pid      0 on {:>10} device {:>2} [0000:00:00] predicted\n",
+                        rank, fmt::format("node{}", rank / per_node), rank % per_node);
   }
+  constexpr const char* row =
+      "{:>12}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}\n";
+  const auto head = [&](auto... cells) {
+    std::string line = fmt::format(fmt::runtime(row), cells...);
+    line[0] = '#';
+    text += line;
+  };
+  text += fmt::format("#\n#{:>66}{:>35}\n", "out-of-place", "in-place");
+  head("size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+       "#wrong");
+  head("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+  double sum = 0;
+  for (const CollectiveRow& each : table.rows) {
+    const std::string time = column_number(each.seconds * 1e6, 7),
+                      algbw = column_number(each.algorithm_bandwidth * 1e-9, 6),
+                      busbw = column_number(each.bus_bandwidth * 1e-9, 6);
+    const bool has_root = table.kind == CollectiveKind::broadcast || table.kind == CollectiveKind::reduce;
+    text += fmt::format(fmt::runtime(row), each.bytes.count(), each.bytes.count() / 4, "float",
+                        has_reduction(table.kind) ? "sum" : "none", has_root ? 0 : -1, time, algbw, busbw,
+                        "N/A", time, algbw, busbw, "N/A");
+    sum += each.bus_bandwidth * 1e-9;
+  }
+  if (!table.rows.empty())
+    text += fmt::format("# Avg bus bandwidth    : {:g}\n#\n", sum / static_cast<double>(table.rows.size()));
   return text;
 }
 

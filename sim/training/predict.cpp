@@ -360,7 +360,9 @@ Result predict_alike(const Scenario& scenario, const PredictOptions& options, co
                     [&](const auto& e) { return e.what == entry.what && e.asked == entry.asked; });
     if (!known) result.extrapolated.push_back(entry);
   }
-  if (scenario.model && scenario.profile) fill_memory(scenario, result);
+  // Of a trace the shapes of activations are not known.
+  const bool knows_shapes = scenario.model && !scenario.model->input.empty();
+  if (knows_shapes && scenario.profile) fill_memory(scenario, result);
   result.events = simulation.events();
   return result;
 }

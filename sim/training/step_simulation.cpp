@@ -10,6 +10,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
 #include "sim/training/collective_start.hpp"
+#include "sim/training/gradient_copies.hpp"
 #include "sim/training/input_copy.hpp"
 #include "sim/training/noise.hpp"
 
@@ -146,8 +147,12 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   }
   warnings_ = times_.warnings;
 
+  // What a step of several workers has besides.
+  StepTimes issued = times_;
+  if (profile_ && kind == StrategyKind::ddp && workers_ > 1)
+    add_gradient_copies(issued, *model, *profile_, scenario.precision);
   StrategyInput strategy;
-  strategy.times = &times_;
+  strategy.times = &issued;
   strategy.workers = workers_;
   strategy.servers = std::min(scenario.strategy.servers, workers_);
   strategy.accumulation = accumulation;

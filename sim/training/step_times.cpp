@@ -181,7 +181,9 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
     const Layer& layer = model.layers[l];
     const bool found = estimate(layer, static_cast<int>(l), Pass::forward, Phase::forward, out.forward);
     const bool has_work = !layer.parameters.empty() || layer.kind == LayerKind::attention;
-    if (!found && has_work) {
+    const bool is_backward_alone =
+        !found && has_work && curves.find(layer, Pass::backward_weights, batch).has_value();
+    if (!found && has_work && !is_backward_alone) {
       throw Error(
           ErrorKind::unavailable,
           fmt::format("profile '{}' has no times of layer '{}' ({}) in {} for model '{}': it has {}. Run "
@@ -231,6 +233,14 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   out.device_uncertainty = std::sqrt(interpolation * interpolation + measurement * measurement +
                                      alone * alone + doubt_between_devices * doubt_between_devices);
   out.host_uncertainty = doubt_between_hosts;
+  // Of a trace: no step was timed, and the host's time is known between bounds alone.
+  for (const StepEntry& entry : profile.steps) {
+    const bool is_bound = entry.step.repetitions == 0 && entry.host.median > 0;
+    if (!is_bound || entry.model != model.name || entry.precision != precision || entry.batch != batch)
+      continue;
+    const double away = std::max(entry.host.high - entry.host.median, entry.host.median - entry.host.low);
+    out.host_uncertainty = std::max(doubt_between_hosts, away / entry.host.median);
+  }
   const auto is_outside = [](const std::set<std::int64_t>& known, std::int64_t asked) {
     return !known.empty() && (asked < *known.begin() || asked > *known.rbegin());
   };

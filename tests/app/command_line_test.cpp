@@ -48,13 +48,6 @@ TEST_CASE("wrong usage is status 2, one line on standard error, nothing on stand
   CHECK(run_foretrain({"nonsense"}).err.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE("a verb of the documentation that is not there yet says so") {
-  const Finished missing = run_foretrain({"import", "x.yaml"});
-  CHECK(missing.status == 2);
-  CHECK(missing.out.empty());
-  CHECK(missing.err.find("'import' is not built yet") != std::string::npos);
-}
-
 TEST_CASE("a message stays one line whatever it quotes") {
   const Finished wrong = run_foretrain({"two\nlines\x1b[31m"});
   CHECK(wrong.status == 2);

@@ -1,0 +1,287 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.hpp"
+#include "sim/import/importer.hpp"
+#include "sim/input/workload_json.hpp"
+#include "tests/app/subprocess.hpp"
+
+using namespace foretrain;
+using doctest::Approx;
+using test::Finished;
+using test::run_foretrain;
+using test::TemporaryFolder;
+
+namespace {
+
+const Importer* importer() {
+  for (const Importer& each : importers())
+    if (std::string(each.name) == "kineto" && each.streamed != nullptr) return &each;
+  return nullptr;
+}
+
+// Two steps of 10 ms. Forward: conv2d (two kernels of 1 ms) and linear (1 ms); backward: two nodes of 2 ms,
+// each followed by its gradient; update of 0.5 ms. The host launches every millisecond or so.
+class TraceText {
+ public:
+  TraceText() {
+    for (int step = 0; step < 2; ++step) add_step(1e6 + 10'000.0 * step, step);
+  }
+
+  std::string text() const {
+    std::string out =
+        "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA Test\", "
+        "\"totalGlobalMem\": 80000000000}],\n"
+        "  \"record_shapes\": 1,\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 0, "
+        "\"world_size\": 1},\n"
+        "  \"traceEvents\": [\n";
+    for (std::size_t i = 0; i < events_.size(); ++i)
+      out += "  {\n    " + events_[i] + (i + 1 < events_.size() ? "\n  },\n" : "\n  }\n");
+    return out + "  ],\n  \"traceName\": \"t.json\"\n}\n";
+  }
+  std::vector<std::string>& events() { return events_; }
+
+ private:
+  void add_step(double at, int step) {
+    const int base = 100 * step;
+    annotation(fmt::format("ProfilerStep#{}", step + 3), at, 10'000);
+    op("aten::conv2d", 1, at + 100, 900, "[[16, 3, 32, 32], [8, 3, 3, 3], []]");
+    op("aten::convolution", 1, at + 104, 800, "[[16, 3, 32, 32], [8, 3, 3, 3], []]");
+    launch(1, at + 200, base + 1);
+    launch(1, at + 400, base + 2);
+    op("aten::linear", 1, at + 1'100, 900, "[[16, 8], [10, 8]]");
+    launch(1, at + 1'200, base + 3);
+    op("autograd::engine::evaluate_function: AddmmBackward0", 2, at + 2'100, 900, "[]");
+    launch(2, at + 2'200, base + 4);
+    op("torch::autograd::AccumulateGrad", 2, at + 3'050, 20, "[[10, 8]]");
+    op("autograd::engine::evaluate_function: ConvolutionBackward0", 2, at + 3'100, 900, "[]");
+    launch(2, at + 3'200, base + 5);
+    op("torch::autograd::AccumulateGrad", 2, at + 4'050, 20, "[[8, 3, 3, 3]]");
+    annotation("Optimizer.step#SGD.step", at + 5'000, 1'000);
+    launch(1, at + 5'200, base + 6);
+    const double durations[] = {1'000, 1'000, 1'000, 2'000, 2'000, 500};
+    double start = at + 210;
+    for (int k = 0; k < 6; ++k) {
+      kernel(start, durations[k], base + 1 + k);
+      start += durations[k] + 1;
+    }
+  }
+  void annotation(const std::string& name, double at, double duration) {
+    events_.push_back(fmt::format(
+        R"("ph": "X", "cat": "user_annotation", "name": "{}", "pid": 7, "tid": 1, "ts": {:.3f}, "dur": {:.3f})",
+        name, at, duration));
+  }
+  void op(const char* name, int thread, double at, double duration, const char* dims) {
+    events_.push_back(
+        fmt::format("\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"{}\", \"pid\": 7, \"tid\": {},\n    "
+                    "\"ts\": {:.3f}, \"dur\": {:.3f},\n    \"args\": {{\n      "
+                    "\"External id\": 1,\"Input Dims\": {}\n    }}",
+                    name, thread, at, duration, dims));
+  }
+  void launch(int thread, double at, int correlation) {
+    events_.push_back(fmt::format(
+        R"("ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": {}, "ts": {:.3f}, "dur": 5, "args": {{"cbid": 211, "correlation": {}}})",
+        thread, at, correlation));
+  }
+  void kernel(double at, double duration, int correlation) {
+    events_.push_back(fmt::format(
+        R"("ph": "X", "cat": "kernel", "name": "sm90_gemm_bf16_{}", "pid": 0, "tid": 7, "ts": {:.3f}, "dur": {:.3f}, "args": {{"device": 0, "stream": 7, "correlation": {}}})",
+        correlation % 100, at, duration, correlation));
+  }
+  std::vector<std::string> events_;
+};
+
+struct Read {
+  Workload workload;
+  std::string notes;
+};
+
+Read imported(const std::string& text, ImportOptions options = {}) {
+  options.file = "t.json";
+  options.target = "job.json";
+  std::size_t at = 0;
+  const Imported made = importer()->streamed(
+      [&](std::span<char> buffer) {
+        const std::size_t count =
+            std::min({buffer.size(), text.size() - at, std::size_t{777}});  // pieces cut events anywhere
+        std::copy_n(text.begin() + static_cast<std::ptrdiff_t>(at), count, buffer.begin());
+        at += count;
+        return count;
+      },
+      options);
+  Diagnostics findings;
+  auto workload = parse_workload(made.content, "job.json", findings);
+  findings.throw_errors();
+  REQUIRE(workload);
+  Read out{std::move(*workload), {}};
+  for (const std::string& note : made.notes) out.notes += note + '\n';
+  return out;
+}
+
+std::string refusal(const std::string& text, bool strict = true) {
+  ImportOptions options;
+  options.strict = strict;
+  try {
+    imported(text, options);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::input);
+    return error.what();
+  }
+  return "";
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+double device_of_step(const Workload& workload) {
+  double sum = workload.profile.optimizers.at(0).update.device.median;
+  for (const OperatorEntry& entry : workload.profile.operators)
+    for (const PassTiming& pass : entry.passes) sum += pass.device.median;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a trace becomes the items of a step, its gradients and its batch") {
+  if (importer() == nullptr) return;
+  const Read read = imported(TraceText().text());
+  const Workload& workload = read.workload;
+  CHECK(workload.batch == 16);
+  CHECK(workload.precision == Precision::bf16);
+  CHECK(workload.model.name == "job");
+  REQUIRE(workload.model.layers.size() == 5);  // the input, two forward, two backward
+  CHECK(workload.model.layers[1].name == "f1 conv2d");
+  CHECK(workload.model.layers[3].name == "b2 ConvolutionBackward0");
+  CHECK(workload.model.layers[4].name == "b1 AddmmBackward0");
+  REQUIRE(workload.model.parameters.size() == 2);
+  CHECK(workload.model.parameters[0].elements == 8 * 3 * 3 * 3);  // the last to be ready
+  CHECK(workload.model.parameters[0].layer == 3);
+  CHECK(workload.model.parameters[1].elements == 80);
+  CHECK(device_of_step(workload) == Approx(7.5e-3));
+  CHECK(workload.profile.runs.at(0).machine.gpu == "NVIDIA Test");
+}
+
+TEST_CASE("the host is scaled to the step that is given, else known between bounds alone") {
+  if (importer() == nullptr) return;
+  ImportOptions options;
+  options.step = 9e-3;
+  const Workload given = imported(TraceText().text(), options).workload;
+  CHECK(given.profile.steps.at(0).host.median == Approx(9e-3));
+  CHECK(given.profile.steps.at(0).host.high == Approx(9e-3));
+  const Read open = imported(TraceText().text());
+  const Sample& host = open.workload.profile.steps.at(0).host;
+  CHECK(host.low == 0);
+  CHECK(host.high == Approx(10e-3));
+  CHECK(host.median < 10e-3);
+  CHECK(holds(open.notes, "no --step"));
+  options.step = 5e-3;
+  CHECK(holds(imported(TraceText().text(), options).notes, "is shorter than"));
+}
+
+TEST_CASE("damage is repaired or dropped and counted; --strict stops with the offset") {
+  if (importer() == nullptr) return;
+  const std::string good = TraceText().text();
+  CHECK(refusal(good).empty());
+  const double device = device_of_step(imported(good).workload);
+  struct Damage {
+    const char* what;
+    std::string before, after, note;
+  };
+  const std::string kernel = "\"name\": \"sm90_gemm_bf16_2\"";
+  for (const Damage& damage : {
+           Damage{"bad UTF-8", kernel, "\"name\": \"sm90_\xFF\xC0gemm\"", "1 events are not UTF-8"},
+           {"a control character", kernel, "\"name\": \"sm90_\x01gemm\"", "1 events hold control characters"},
+           {"no closing quote", "\"tid\": 1,\n    \"ts\": 1001100.000",
+            "\"tid\": \"1,\n    \"ts\": 1001100.000", "1 events lack a closing quote"},
+           {"a string id", "\"correlation\": 2}", "\"correlation\": \"2\"}", "1 events have numbers as text"},
+       }) {
+    CAPTURE(damage.what);
+    std::string text = good;
+    REQUIRE(holds(text, damage.before));
+    text.replace(text.find(damage.before), damage.before.size(), damage.after);
+    const Read read = imported(text);
+    CHECK(holds(read.notes, damage.note));
+    CHECK(device_of_step(read.workload) == Approx(device));
+    CHECK(holds(refusal(text), "t.json: byte "));
+  }
+  std::string text = good;
+  const std::string extra =
+      "  {\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7, \"ts\": "
+      "1000300, \"dur\": ";
+  const std::size_t list = text.find("[\n  {\n") + 2;
+  text.insert(list, extra + "-5\n  },\n" + extra + "1e300\n  },\n" + extra + "NaN\n  },\n" +
+                        "  {\"ph\": \"X\", broken},\n");
+  const Read read = imported(text);
+  CHECK(holds(read.notes, "1 events have a negative duration"));
+  CHECK(holds(read.notes, "2 events last longer than"));
+  CHECK(holds(read.notes, "1 events could not be read"));
+  CHECK(device_of_step(read.workload) == Approx(device));
+  CHECK(refusal(text) != "");
+}
+
+TEST_CASE("traces that are cut, bare, or without marks, rank or shapes") {
+  if (importer() == nullptr) return;
+  const std::string good = TraceText().text();
+  const std::string cut = good.substr(0, good.size() - 400);
+  CHECK(holds(imported(cut).notes, "ends within its list"));
+  CHECK(holds(refusal(cut), "ends within its list"));
+  const std::size_t list = good.find("[\n  {"), end = good.find("],\n  \"traceName\"");
+  const Read bare = imported(good.substr(list, end - list + 1));
+  CHECK(bare.workload.model.layers.size() == 5);
+  CHECK(holds(bare.notes, "does not say its rank"));
+  TraceText unmarked;
+  std::erase_if(unmarked.events(), [](const std::string& each) { return holds(each, "ProfilerStep"); });
+  const Read read = imported(unmarked.text());
+  CHECK(holds(read.notes, "no step marks"));
+  CHECK(read.workload.model.layers.size() == 5);
+  TraceText shapeless;
+  for (std::string& each : shapeless.events())
+    if (const std::size_t at = each.find(",\"Input Dims\""); at != std::string::npos)
+      each.erase(at, each.find("\n    }") - at);
+  CHECK(holds(imported(shapeless.text()).notes, "record_shapes=True"));
+  CHECK(imported(shapeless.text()).workload.model.parameters.empty());
+  CHECK(holds(refusal("", false), "is empty"));
+  CHECK(holds(refusal("{}", false), "no list 'traceEvents'"));
+  CHECK(holds(refusal("{\"traceEvents\": []}", false), "no step with a kernel"));
+  CHECK(holds(refusal(good.substr(0, good.find("[\n  {") + 1), false), "no step with a kernel"));
+}
+
+TEST_CASE("what was imported is simulated on one worker and under DDP on more") {
+  const TemporaryFolder folder;
+  const std::string trace = folder.write("trace.json", TraceText().text());
+  const Finished made =
+      run_foretrain({"import", "kineto", trace, "-o", folder.path("job.json"), "--step", "9 ms"});
+  if (importer() == nullptr) {
+    CHECK(made.status == 4);
+    return;
+  }
+  CAPTURE(made.err);
+  CHECK(made.status == 0);
+  CHECK(holds(made.err, "2 steps of 6 kernels, 7.50 ms on the device"));
+  CHECK(run_foretrain({"check", folder.path("job.json")}).status == 0);
+  const std::string scenario =
+      folder.write("s.yaml", "workload: job.json\ncluster: { topology: nvlink-node, gpus_per_node: 1 }\n");
+  const Finished one = run_foretrain({"simulate", scenario, "--json", "-"});
+  CAPTURE(one.err);
+  REQUIRE(one.status == 0);
+  const auto result = nlohmann::json::parse(one.out);
+  CHECK(result.at("step").at("time_s").get<double>() == Approx(9e-3).epsilon(0.01));
+  CHECK(result.at("batch").at("per_worker") == 16);
+  const Finished two =
+      run_foretrain({"simulate", scenario, "--set", "cluster.gpus_per_node=2", "--json", "-"});
+  REQUIRE(two.status == 0);
+  const auto ddp = nlohmann::json::parse(two.out);
+  CHECK(ddp.at("communication").at("bytes_per_worker") == 4 * (216 + 80));
+  CHECK(ddp.at("step").at("time_s").get<double>() > 9e-3);
+  const Finished beside = run_foretrain({"simulate", scenario, "--set", "batch.per_worker=8"});
+  CHECK(beside.status == 2);
+  CHECK(holds(beside.err, "stands beside workload"));
+  // Without the step: from kernels alone to as traced.
+  CHECK(run_foretrain({"import", "kineto", trace, "-o", folder.path("job.json")}).status == 0);
+  const auto open = nlohmann::json::parse(run_foretrain({"simulate", scenario, "--json", "-"}).out);
+  CHECK(open.at("step").at("low_s").get<double>() < 7.6e-3);
+  CHECK(open.at("step").at("high_s").get<double>() > 9.9e-3);
+}
