@@ -25,7 +25,23 @@ namespace {
 struct ChosenSteps {
   std::vector<const TracedStep*> alike;
   const TracedStep* fastest = nullptr;
+  double slowest = 1;  // its host's time over the fastest's
+  double sigma = 0;    // of the logarithms of the hosts' times
 };
+
+void find_spread(ChosenSteps& chosen) {
+  const double fastest = chosen.fastest->host;
+  const auto n = static_cast<double>(chosen.alike.size());
+  if (!(fastest > 0) || n < 2) return;
+  double sum = 0, squares = 0;
+  for (const TracedStep* each : chosen.alike) {
+    const double log = std::log(each->host / fastest);
+    chosen.slowest = std::max(chosen.slowest, each->host / fastest);
+    sum += log;
+    squares += log * log;
+  }
+  chosen.sigma = std::sqrt(std::max(0.0, (squares - sum * sum / n) / (n - 1)));
+}
 
 ChosenSteps choose(const TracedJob& job) {
   std::map<std::vector<std::string>, std::vector<const TracedStep*>> by_items;
@@ -41,6 +57,7 @@ ChosenSteps choose(const TracedJob& job) {
       out.alike = steps;
   out.fastest = *std::min_element(out.alike.begin(), out.alike.end(),
                                   [](const TracedStep* a, const TracedStep* b) { return a->host < b->host; });
+  find_spread(out);
   return out;
 }
 
@@ -89,7 +106,8 @@ struct HostScale {
   std::string text;
 };
 
-HostScale host_scale(const TracedStep& step, const TracedJob& job, const ImportOptions& options) {
+HostScale host_scale(const TracedStep& step, const TracedJob& job, double slowest,
+                     const ImportOptions& options) {
   HostScale out;
   const double events = job.profiler * static_cast<double>(step.events);
   const double estimated = step.host > 0 ? std::clamp(1 - events / step.host, 0.05, 1.0) : 1;
@@ -105,7 +123,10 @@ HostScale host_scale(const TracedStep& step, const TracedJob& job, const ImportO
           "the step of {} is bound by the device ({} of kernels): the host takes up to that, about {}",
           format_time(*options.step), format_time(step.device), format_time(out.scale * step.host));
     } else {
-      out.scale = out.low = out.high = as_given;
+      out.scale = as_given;
+      // As far as the trace's own steps are apart.
+      out.low = as_given / slowest;
+      out.high = as_given * slowest;
       out.text = fmt::format("the host's {} of the traced step are scaled to {}", format_time(step.host),
                              format_time(as_given * step.host));
     }
@@ -113,7 +134,7 @@ HostScale host_scale(const TracedStep& step, const TracedJob& job, const ImportO
   }
   out.scale = estimated;
   out.low = 0;
-  out.high = 1;
+  out.high = slowest;
   out.text = fmt::format(
       "no --step: the profiler slows the host, and how much is not known. Estimated {} of {} a step ({} "
       "events at {}); the "
@@ -132,7 +153,8 @@ class Builder {
           const TracedStep& step, const HostScale& host, const ImportOptions& options)
       : trace_(trace), reading_(reading), job_(job), step_(step), host_(host), options_(options) {}
 
-  Workload build(int steps) {
+  // `sigma`: of the host from step to step.
+  Workload build(int steps, double sigma) {
     Workload& out = workload_;
     out.precision = options_.precision.value_or(precision_of(trace_));
     out.batch = options_.batch.value_or(job_.batch.value_or(1));
@@ -156,6 +178,15 @@ class Builder {
     add_step(steps);
     add_gradient_copies();
     add_collectives();
+    if (sigma > 0) {
+      NoiseEntry noise;
+      noise.what = "host";
+      noise.model = out.model.name;
+      noise.precision = out.precision;
+      noise.batch = out.batch;
+      noise.sigma = sigma;
+      profile.noise.push_back(std::move(noise));
+    }
     LaunchCosts launches;
     launches.gap = exactly(job_.gap);
     launches.latency = exactly(job_.latency);
@@ -367,7 +398,7 @@ Imported import_kineto(const ByteSource& bytes, const ImportOptions& options) {
   const TracedJob job = traced_steps(trace, options.file);
   const ChosenSteps chosen = choose(job);
   const TracedStep step = typical(chosen);
-  const HostScale host = host_scale(step, job, options);
+  const HostScale host = host_scale(step, job, chosen.slowest, options);
   Imported out;
   add_damage_notes(reading, trace, out.notes);
   if (!step.is_marked)
@@ -389,7 +420,7 @@ Imported import_kineto(const ByteSource& bytes, const ImportOptions& options) {
   if (!job.batch && !options.batch)
     out.notes.emplace_back("the batch is not in the trace: taken for 1; say it with --batch");
   Builder builder(trace, reading, job, step, host, options);
-  const Workload workload = builder.build(static_cast<int>(chosen.alike.size()));
+  const Workload workload = builder.build(static_cast<int>(chosen.alike.size()), chosen.sigma);
   out.summary = fmt::format(
       "{} steps of {} kernels, {} on the device; traced step {}; batch {}, {}, {} gradients of {}",
       chosen.alike.size(), step.kernels, format_time(step.device), format_time(step.traced), workload.batch,

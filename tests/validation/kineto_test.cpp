@@ -1,0 +1,50 @@
+// The table of validation/kineto is what the program says today.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/app/subprocess.hpp"
+
+using doctest::Approx;
+using foretrain::test::run_foretrain;
+using foretrain::test::TemporaryFolder;
+
+TEST_CASE("steps under DDP from traces of one GPU are as the table says") {
+  const std::string folder = std::string(FORETRAIN_SOURCE_DIR) + "/validation/kineto/";
+  const TemporaryFolder scratch;
+  std::ifstream table(folder + "table.csv");
+  std::string line;
+  std::getline(table, line);
+  REQUIRE(line.starts_with("model,workers,nodes,step_given,measured_ms,"));
+  int rows = 0, not_bound = 0;
+  double errors = 0;
+  while (std::getline(table, line)) {
+    std::vector<std::string> cells;
+    std::istringstream stream(line);
+    for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
+    REQUIRE(cells.size() == 12);
+    ++rows;
+    CAPTURE(line);
+    CHECK(cells[11] == "yes");  // every interval holds
+    const bool is_far = cells[1] != "1" && (cells[0] == "gpt2-small" || cells[2] == "2") && cells[3] == "yes";
+    if (!is_far) continue;
+    ++not_bound;
+    errors += std::abs(std::stod(cells[10]));
+    const bool has_network = cells[2] == "2";
+    const std::string cluster = has_network
+                                    ? "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 2, network: { "
+                                      "bandwidth: 10 Gbit/s, latency: 15 us, transport: tcp } }"
+                                    : "{ topology: nvlink-node, gpus_per_node: " + cells[1] + " }";
+    const std::string scenario = scratch.write(
+        "s.yaml", "workload: " + folder + cells[0] + ".json.gz\nprofile: h200\ncluster: " + cluster + "\n");
+    const auto run = run_foretrain({"simulate", scenario, "--json", "-"});
+    REQUIRE(run.status == 0);
+    const double step = nlohmann::json::parse(run.out).at("step").at("time_s").get<double>();
+    CHECK(1e3 * step == Approx(std::stod(cells[7])).epsilon(2e-3));
+  }
+  CHECK(rows == 16);
+  REQUIRE(not_bound == 4);
+  CHECK(errors / not_bound < 0.03);
+}
