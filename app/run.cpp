@@ -214,6 +214,12 @@ std::string summary_of(const RunRecord& record) {
                         (record.prediction->step / measured.median - 1) * 100);
   }
   text += "\n";
+  if (record.sequences) {
+    const SequencesRecord& rows = *record.sequences;
+    text += fmt::format("{}: {:.1f} % padding; {:.4g} units/s, {:.4g} with padding; the mean rank waits {}\n",
+                        rows.batching, 100 * rows.padding, rows.useful_per_second, rows.padded_per_second,
+                        seconds_text(rows.waiting));
+  }
   if (record.noise_looks.empty()) return text;
   if (const auto noise = noise_scale(record.noise_looks)) {
     return text + fmt::format(

@@ -10,6 +10,7 @@
 #include "calibrate/statistics.hpp"
 #include "calibrate/whole_step.hpp"
 #include "sim/base/parse_units.hpp"
+#include "sim/training/execution_rule.hpp"
 
 namespace foretrain::calibrate {
 namespace {
@@ -92,16 +93,24 @@ ModelRun measure_at(Session& session, device::Backend& backend, int device, cons
   in_context.expected_step = gated.step.median;
   in_context.expected_host = host.step.median;
   const InContextTimes times = measure_in_context(session, plan, in_context);
-  const WholeStep whole = measure_whole_step(session, plan, 0.35 * remaining);
-  diverged = !std::isfinite(program->loss());
+  const WholeStep whole = measure_whole_step(session, plan, 0.3 * remaining);
+  const double input_copy_seconds = 0.05 * remaining, captured_seconds = 0.1 * remaining;
   const device::Clocks clocks = backend.clocks(device);
   run.throttled = clocks.throttled;
   run.throttle_reason = clocks.throttle_reason;
 
   sort_parts(plan, times, host, model, options, run);
+  // After the clocks were read, for it is another load.
+  const CapturedStep captured = measure_captured_step(session, plan, captured_seconds);
+  diverged = !std::isfinite(program->loss());
   run.step_work.push_back(
       {"input_copy", model.name, options.precision, options.batch, model.sequence,
-       measure_input_copy(session, *program, model, options.batch, options.event_gap, 0.05 * remaining)});
+       measure_input_copy(session, *program, model, options.batch, options.event_gap, input_copy_seconds)});
+
+  if (captured.step.repetitions > 0) {
+    run.step_work.push_back({captured_step_work, model.name, options.precision, options.batch, model.sequence,
+                             PassTiming{captured.step, captured.host, 1}});
+  }
 
   run.step.model = model.name;
   run.step.precision = options.precision;

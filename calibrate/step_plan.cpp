@@ -33,7 +33,17 @@ void StepPlan::issue(std::size_t slot) {
   }
 }
 
+void StepPlan::capture(device::Worker& worker) {
+  captured_ = worker.record_work([this] {
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) issue(slot);
+  });
+}
+
 void StepPlan::issue_all() {
+  if (captured_) {
+    program_.prepare_recorded_update();
+    return captured_->issue();
+  }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) issue(slot);
 }
 

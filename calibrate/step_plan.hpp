@@ -1,6 +1,7 @@
 // A training step as the list of what the host issues, in order: preparation, layer passes, update.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class StepPlan {
   std::size_t size() const { return slots_.size(); }
   void issue(std::size_t slot);
   void issue_all();
+  // From now on issue_all() issues a recording of all slots as one launch. Throws Error (unavailable) where
+  // the backend cannot record them.
+  void capture(device::Worker& worker);
   int launches() const { return launches_; }
   std::size_t first_backward() const { return first_backward_; }  // size() where there is none
   std::size_t backward_end() const { return backward_end_; }
@@ -31,6 +35,7 @@ class StepPlan {
  private:
   device::Program& program_;
   std::vector<Slot> slots_;
+  std::unique_ptr<device::Recording> captured_;
   int launches_ = 0;
   std::size_t first_backward_ = 0, backward_end_ = 0;
 };

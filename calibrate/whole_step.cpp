@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "calibrate/statistics.hpp"
+#include "sim/base/error.hpp"
 
 namespace foretrain::calibrate {
 namespace {
@@ -83,6 +84,31 @@ WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds) {
   whole.p05 = quantile(ascending, 0.05);
   whole.p95 = quantile(ascending, 0.95);
   return whole;
+}
+
+CapturedStep measure_captured_step(Session& session, StepPlan& plan, double seconds) {
+  CapturedStep captured;
+  try {
+    plan.capture(session.worker);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unavailable) throw;
+    captured.why_not = error.what();
+    return captured;
+  }
+  for (int step = 0; step < warm_up; ++step) plan.issue_all();
+  constexpr int launches = 15;
+  std::vector<double> host;
+  for (int launch = 0; launch < launches; ++launch) {
+    session.worker.synchronize();
+    const double begin = session.clock.now();
+    plan.issue_all();
+    host.push_back(session.clock.now() - begin);
+    session.check();
+  }
+  session.worker.synchronize();
+  captured.host = summarize(host);
+  captured.step = measure_whole_step(session, plan, seconds).step;
+  return captured;
 }
 
 }  // namespace foretrain::calibrate

@@ -2,6 +2,7 @@
 // and the load under which clocks settle before anything is timed.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "calibrate/session.hpp"
@@ -35,5 +36,13 @@ struct WholeStep {
 // At most two steps are issued ahead. Stops at 0.15 % error of the median or when `seconds` are over, with
 // at least 12 steps.
 WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds);
+
+// The same steps captured as one graph, and the time of the host to launch one on an idle device. No
+// repetitions where the backend cannot capture them; `why_not` says so then. The plan stays captured.
+struct CapturedStep {
+  Sample step, host;
+  std::string why_not;
+};
+CapturedStep measure_captured_step(Session& session, StepPlan& plan, double seconds);
 
 }  // namespace foretrain::calibrate

@@ -50,11 +50,13 @@ struct BuildOptions {
   ElementType gradients = ElementType::fp32;
   Optimizer optimizer;
   bool deterministic = false;
-  std::uint64_t seed = 1;   // initial weights (initial_weights.hpp)
-  int plan_candidates = 3;  // convolution plans tried, best heuristics first
-  // Another program of the same model, precision and worker that differs in its batch alone, and lives
-  // longer: weights, gradients, optimizer state and running statistics are common to both. After an update by
-  // one the other needs weights_changed() before its next use.
+  std::uint64_t seed = 1;     // initial weights (initial_weights.hpp)
+  int plan_candidates = 3;    // convolution plans tried, best heuristics first
+  bool gathers_rows = false;  // gather_rows and add_rows are used
+  // Another program of the same parameters, precision and worker that differs in its batch or the length of
+  // its sequences, and lives longer: weights, gradients, optimizer state and running statistics are common to
+  // both, and so may be memory for activations: the passes of a step of one are over before the other's
+  // begin. After an update by one the other needs weights_updated_elsewhere() before its next use.
   Program* shares = nullptr;
 };
 
@@ -101,6 +103,9 @@ class Program {
     (void)parts;
     update();
   }
+  // Before a recorded update is issued: enqueues what differs from one update to the next (the learning rate,
+  // the scale of the gradients, the optimizer's count), which stays outside of the recording.
+  virtual void prepare_recorded_update() {}
   virtual void set_learning_rate(double rate) = 0;
   // Multiplies the gradients by a factor as part of the next update (1 / workers under data parallelism).
   virtual void set_gradient_scale(double factor) = 0;
@@ -117,10 +122,23 @@ class Program {
   virtual Buffer weights() { throw Error(ErrorKind::unavailable, "this backend lends out no weights"); }
   virtual ElementType weight_type() const { return ElementType::fp32; }
   virtual void weights_changed() {}
+  // Before the next use where another program that shares the weights has updated them.
+  virtual void weights_updated_elsewhere() { weights_changed(); }
   // From now on backward_weights adds to the gradients (true) or sets them (false, as at first).
   virtual void accumulate_gradients(bool adds) {
     if (adds) throw Error(ErrorKind::unavailable, "this backend does not accumulate gradients");
   }
+
+  // The gradient of an embedding's table as rows and numbers (device/sparse_table.hpp), of the batch that
+  // lies on the device, after the backward pass of all layers that use the table. gather_rows: this rank's
+  // into `part`, of sparse_bytes. add_rows: the sum of the parts of all ranks, in their order, becomes the
+  // gradient.
+  virtual std::int64_t sparse_bytes(int parameter) const {
+    (void)parameter;
+    throw Error(ErrorKind::unavailable, "this backend gathers no rows of tables");
+  }
+  virtual void gather_rows(int parameter, Buffer part) { (void)parameter, (void)part; }
+  virtual void add_rows(int parameter, Buffer parts, int ranks) { (void)parameter, (void)parts, (void)ranks; }
 
   // Input of the next step: images as fp32 NCHW, batch x channels x height x width, and class indices.
   // from_host copies on the copy stream from pinned memory and makes compute wait for it.
@@ -148,6 +166,14 @@ struct CommunicatorId {
   std::vector<std::byte> bytes;
 };
 
+// Work of the compute stream recorded once, to be issued again as one launch.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void issue() = 0;
+  virtual std::int64_t nodes() const { return 0; }  // kernels and copies in it; 0: not known
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -173,6 +199,14 @@ class Worker {
   virtual ~Worker() = default;
   virtual std::unique_ptr<Program> build(const Model& model, const BuildOptions& options) = 0;
   virtual std::unique_ptr<Communicator> join(const CommunicatorId& id, int rank, int ranks) = 0;
+
+  // Records what work() enqueues on the compute stream: passes and updates of a program, nothing else, and
+  // none of it runs. What work() refers to outlives the recording. Each recorded Program::update needs
+  // Program::prepare_recorded_update before it is issued. Error (unavailable) where it cannot be recorded.
+  virtual std::unique_ptr<Recording> record_work(std::function<void()> work) {
+    (void)work;
+    throw Error(ErrorKind::unavailable, "this backend records no work");
+  }
 
   virtual Event make_event() = 0;
   virtual void record(Event event, StreamKind stream) = 0;
@@ -218,7 +252,7 @@ struct Clocks {
 
 class Backend {
  public:
-  static constexpr int abi = 1;
+  static constexpr int abi = 2;
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual int device_count() = 0;  // 0 where no device answers

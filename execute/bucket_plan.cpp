@@ -50,6 +50,14 @@ device::Buffer part(device::Buffer whole, std::int64_t first, std::int64_t last,
   return {static_cast<std::byte*>(whole.data) + first * width, (last - first) * width};
 }
 
+void add_part(PlannedBucket& bucket, device::Buffer part) {
+  if (bucket.gradients.bytes == 0) {
+    bucket.gradients = part;
+  } else {
+    bucket.further.push_back(part);
+  }
+}
+
 }  // namespace
 
 device::ElementType element_of(Precision gradients) {
@@ -73,9 +81,12 @@ std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& stra
                                         device::Program& program, const std::vector<double>& item_end) {
   std::vector<PlannedBucket> plan;
   if (!communicates(strategy, workers)) return plan;
-  if (strategy.fusion.embedding != EmbeddingGradient::dense)
-    throw Error(ErrorKind::unavailable,
-                "run exchanges dense gradients alone: embedding_gradient is for simulate");
+  const bool is_dense = strategy.fusion.embedding == EmbeddingGradient::dense;
+  if (!is_dense && (strategy.kind != StrategyKind::ddp || strategy.accumulation > 1))
+    throw Error(
+        ErrorKind::input,
+        "run: embedding_gradient: rows of tables are gathered with kind ddp alone, and not of several "
+        "micro-batches");
   const GradientOrder order{completing_items(model, program), item_end};
   const std::int64_t width = bytes_of(element_of(strategy.gradients));
   const bool moves_weights = strategy.kind == StrategyKind::parameter_server;
@@ -83,21 +94,32 @@ std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& stra
   std::int64_t end_before = 0;
   for (Bucket& bucket : fuse(model, strategy.fusion, strategy.gradients, order)) {
     PlannedBucket planned;
-    std::int64_t first = program.gradient_offset(bucket.parameters.front()), last = first;
+    if (bucket.is_sparse()) {
+      planned.bucket = std::move(bucket);
+      plan.push_back(std::move(planned));
+      continue;
+    }
+    std::int64_t last = program.gradient_offset(bucket.parameters.front()), first = last + bucket.skipped;
+    int before = 0;
     for (int p : bucket.parameters) {
       const std::int64_t offset = program.gradient_offset(p);
+      if (!is_dense && p + 1 < before) {
+        // What was left out between is a table.
+        add_part(planned, part(program.gradients(), first, last, width));
+        first = last = offset;
+      }
+      before = p;
       if (offset < last) {
         throw Error(ErrorKind::failure,
                     "parameters do not lie in reverse registration order: buckets are not contiguous");
       }
       last = offset + model.parameters[static_cast<std::size_t>(p)].elements;
     }
-    first += bucket.skipped;
     last -= bucket.left;
     if (first < end_before) throw Error(ErrorKind::failure, "buckets overlap in the flat gradient buffer");
     end_before = last;
     planned.range = {first, last};
-    planned.gradients = part(program.gradients(), first, last, width);
+    add_part(planned, part(program.gradients(), first, last, width));
     if (moves_weights) {
       planned.weights = part(program.weights(), first, last, bytes_of(program.weight_type()));
     }

@@ -12,9 +12,11 @@ namespace foretrain {
 struct PlannedBucket {
   Bucket bucket;
   device::Buffer gradients;  // its part of the flat buffer; gaps between aligned parameters included
-  device::Buffer weights;    // the same parameters; empty where the strategy moves no weights
-  device::FlatRange range;   // both, in elements
-  int server = 0;            // parameter_server: the rank that updates it
+  // Further parts, where a table that is gathered lies between its parameters.
+  std::vector<device::Buffer> further;
+  device::Buffer weights;   // the same parameters; empty where the strategy moves no weights
+  device::FlatRange range;  // both, in elements
+  int server = 0;           // parameter_server: the rank that updates it
 };
 
 device::ElementType element_of(Precision gradients);
@@ -25,6 +27,7 @@ device::ElementType element_of(Precision gradients);
 std::vector<PlannedBucket> plan_buckets(const Model& model, const Strategy& strategy, int workers,
                                         device::Program& program, const std::vector<double>& item_end = {});
 // Whether plan_buckets asks for item_end.
+// Where a bucket is a table that is gathered (Bucket::is_sparse) there is neither buffer nor range.
 bool needs_item_end(const Strategy& strategy, int workers);
 
 }  // namespace foretrain

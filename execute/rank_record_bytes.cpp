@@ -74,6 +74,7 @@ void each_member(Record& r, Visit& visit) {
   visit(r.step), visit(r.step_host);
   visit(r.forward), visit(r.backward), visit(r.exposed_communication), visit(r.optimizer);
   visit(r.buckets), visit(r.warmup);
+  visit(r.useful_units), visit(r.padded_units);
   visit(r.peak_bytes), visit(r.launches), visit(r.checksum), visit(r.first_loss), visit(r.last_loss);
 }
 

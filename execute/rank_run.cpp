@@ -13,6 +13,7 @@
 #include "execute/rank_record_bytes.hpp"
 #include "execute/sized_programs.hpp"
 #include "execute/step_meter.hpp"
+#include "execute/unequal_data.hpp"
 #include "sim/base/quantile.hpp"
 
 namespace foretrain {
@@ -25,7 +26,8 @@ class RankRun {
  public:
   RankRun(const Scenario& scenario, const RankOptions& options, const RankPlace& place,
           device::Worker& worker, device::Program& program, Trainer& trainer, Exchange& exchange,
-          SizedPrograms& programs, RunControl& control, RankRecord& record)
+          SizedPrograms& programs, const DataSource* data, const UnequalData* unequal, RunControl& control,
+          RankRecord& record)
       : scenario_(scenario),
         options_(options),
         place_(place),
@@ -33,6 +35,8 @@ class RankRun {
         program_(program),
         exchange_(exchange),
         programs_(programs),
+        data_(data),
+        unequal_(unequal),
         control_(control),
         record_(record),
         meter_(
@@ -46,11 +50,12 @@ class RankRun {
   // Batches from here on are those of updates 0, 1, ...; of a job's, from where it is.
   void feed(const JobWalk* job = nullptr) {
     reader_.reset();
-    if (!options_.data) return;
+    update_ = job == nullptr ? 0 : job->updates();
+    if (data_ == nullptr) return;
     const int parts = scenario_.strategy.accumulation;
     const BatchPlace first{0, full_.batch, place_.rank * parts, place_.world * parts};
     if (job == nullptr) {
-      reader_ = std::make_unique<BatchReader>(*options_.data, first, [parts, first](BatchPlace& at) {
+      reader_ = std::make_unique<BatchReader>(*data_, first, [parts, first](BatchPlace& at) {
         if (++at.index < first.index + parts) return;
         at.index = first.index;
         ++at.update;
@@ -66,7 +71,7 @@ class RankRun {
     };
     BatchPlace begin = first;
     place_at(*job, begin);
-    reader_ = std::make_unique<BatchReader>(*options_.data, begin,
+    reader_ = std::make_unique<BatchReader>(*data_, begin,
                                             [parts, first, place_at, walk = *job](BatchPlace& at) mutable {
                                               if (++at.index < first.index + parts) return;
                                               if (!walk.is_finished()) walk.advance();
@@ -85,6 +90,7 @@ class RankRun {
   // Counted ones, after one more that fills the device's queue again.
   bool train(int steps) {
     counts_ = false;
+    if (unequal_ != nullptr) feed();  // of the draws that were predicted
     meter_.restart();
     if (!issue(1)) return false;
     uncounted_left_ = 1;
@@ -209,7 +215,7 @@ class RankRun {
   }
 
   bool issue(const PlannedUpdate& update) {
-    running_ = programs_.of_share(update.share);
+    running_ = programs_.of_share(update.share, row());
     running_.program->set_learning_rate(update.learning_rate);
     if (update.is_short() && keeps_time()) options_.timeline->short_batches.push_back(counted_issued_);
     return issue_step();
@@ -218,14 +224,31 @@ class RankRun {
   bool issue_step() {
     if (!control_.may_issue(step_)) return false;
     if (options_.before_step) options_.before_step(place_.rank, step_);
+    if (unequal_ != nullptr) {
+      // What a short update takes was chosen before.
+      const std::int64_t parts = scenario_.strategy.accumulation;
+      if (options_.job == nullptr || !counts_) running_ = programs_.of_share(full_.batch * parts, row());
+      if (counts_) note_lengths(running_.batch * parts);
+    }
     const bool phases = counts_ && counted_issued_ % options_.phase_every == 0;
     const StepMarks& marks = meter_.begin_step(phases);
     running_.trainer->issue_step(marks, [this](int) { next_batch(); });
     meter_.step_issued();
     if (counts_) ++counted_issued_;
     ++step_;
+    ++update_;
     control_.progressed(place_.local);
     return true;
+  }
+
+  // Of the next update's rows; 0: all are as long as the model's sequence.
+  std::int64_t row() const {
+    return unequal_ != nullptr && reader_ ? unequal_->row(update_, place_.rank) : 0;
+  }
+
+  void note_lengths(std::int64_t rows) {
+    record_.useful_units.push_back(unequal_->useful(update_, place_.rank, rows));
+    record_.padded_units.push_back(unequal_->padded(update_, place_.rank, rows));
   }
 
   void next_batch() {
@@ -378,6 +401,8 @@ class RankRun {
   device::Program& program_;
   Exchange& exchange_;
   SizedPrograms& programs_;
+  const DataSource* data_;
+  const UnequalData* unequal_;
   RunControl& control_;
   RankRecord& record_;
   std::unique_ptr<BatchReader> reader_;
@@ -387,6 +412,7 @@ class RankRun {
   RunEvent unnoted_;
   std::future<Written> writing_;  // of rank 0
   std::int64_t step_ = 0, counted_issued_ = 0;
+  std::int64_t update_ = 0;  // that the next step makes, since the data began
   int uncounted_left_ = 0;
   bool counts_ = false;
 };
@@ -458,6 +484,12 @@ int find_node(const Scenario& scenario, const RankPlace& place, Exchange& exchan
   return own;
 }
 
+// Rows of unequal lengths are put together anew for each step, and need something to be cut from.
+std::shared_ptr<const DataSource> rows_of(const Scenario& scenario, const RankOptions& options) {
+  if (!scenario.lengths || options.data) return options.data;
+  return make_learnable_data(*scenario.model, options.seed);
+}
+
 }  // namespace
 
 int default_steps(double step_seconds) {
@@ -490,12 +522,15 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     item_end = measure_item_ends(worker, *program, exchange, [&control] { control.check(); });
   }
   Trainer trainer(worker, *program, communicator, *scenario.model, scenario.strategy, place.rank, place.world,
-                  item_end);
+                  item_end, scenario.execution.cuda_graph);
   for (const PlannedBucket& planned : trainer.buckets()) {
     BucketTiming timing;
-    timing.bytes = planned.bucket.bytes.count();
-    timing.collective =
-        name_of(trainer.moves_weights() ? CollectiveKind::reduce : CollectiveKind::all_reduce);
+    timing.bytes = planned.bucket.is_sparse()
+                       ? planned.bucket.sparse_bytes(scenario.batch_per_worker).count() * place.world
+                       : planned.bucket.bytes.count();
+    timing.collective = name_of(planned.bucket.is_sparse() ? CollectiveKind::all_gather
+                                : trainer.moves_weights()  ? CollectiveKind::reduce
+                                                           : CollectiveKind::all_reduce);
     record.buckets.push_back(std::move(timing));
   }
   record.launches = trainer.launches();
@@ -506,7 +541,21 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     programs.of_passes(job->plan->evaluation_batch);
     programs.of_passes(0);
   }
-  RankRun run(scenario, options, place, worker, *program, trainer, exchange, programs, control, record);
+  const std::shared_ptr<const DataSource> rows = rows_of(scenario, options);
+  std::optional<UnequalData> unequal;
+  if (scenario.lengths) {
+    if (scenario.strategy.fusion.embedding != EmbeddingGradient::dense) {
+      throw Error(ErrorKind::input,
+                  "run: rows of tables are gathered of equally many tokens on all ranks: take "
+                  "embedding_gradient: dense, or sequences of one length");
+    }
+    unequal.emplace(*rows, scenario, options.seed);
+    for (const std::int64_t length : unequal->draws().possible_rows())
+      programs.of_share(scenario.batch_per_worker, length);
+    exchange.barrier();
+  }
+  RankRun run(scenario, options, place, worker, *program, trainer, exchange, programs,
+              unequal ? &*unequal : rows.get(), unequal ? &*unequal : nullptr, control, record);
   bool whole = true;
   if (job == nullptr || job->begins) {
     whole = warm_up(options, *program, exchange, run, record);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "sim/base/quantile.hpp"
 
@@ -45,6 +46,39 @@ MeasuredStep measured_step(const RunRecord& record) {
   out.median = quantile(steps, 0.5);
   out.p05 = quantile(steps, 0.05);
   out.p95 = quantile(steps, 0.95);
+  return out;
+}
+
+std::optional<SequencesRecord> sequences_of(const std::vector<RankRecord>& ranks,
+                                            const std::string& batching) {
+  SequencesRecord out;
+  out.batching = batching;
+  double useful = 0, padded = 0;
+  std::vector<double> steps, compute;  // of the slowest rank
+  for (const RankRecord& rank : ranks) {
+    const std::size_t counted = std::min(rank.step.size(), rank.useful_units.size());
+    steps.resize(std::max(steps.size(), counted));
+    for (std::size_t i = 0; i < counted; ++i) {
+      useful += rank.useful_units[i];
+      padded += rank.padded_units[i];
+      steps[i] = std::max(steps[i], rank.step[i]);
+    }
+    const std::size_t phases = std::min(rank.forward.size(), rank.backward.size());
+    compute.resize(std::max(compute.size(), phases));
+    for (std::size_t i = 0; i < phases; ++i)
+      compute[i] = std::max(compute[i], rank.forward[i] + rank.backward[i]);
+  }
+  const double seconds = std::accumulate(steps.begin(), steps.end(), 0.0);
+  if (padded <= 0 || seconds <= 0) return std::nullopt;
+  out.padding = 1 - useful / padded;
+  out.useful_per_second = useful / seconds;
+  out.padded_per_second = padded / seconds;
+  std::size_t seen = 0;
+  for (const RankRecord& rank : ranks) {
+    for (std::size_t i = 0; i < std::min(rank.forward.size(), rank.backward.size()); ++i, ++seen)
+      out.waiting += compute[i] - (rank.forward[i] + rank.backward[i]);
+  }
+  if (seen > 0) out.waiting /= static_cast<double>(seen);
   return out;
 }
 

@@ -30,6 +30,9 @@ struct RankRecord {
   // Of every RunRecord::phase_every-th counted step, beginning with the first; so are the buckets' times.
   std::vector<double> forward, backward, exposed_communication, optimizer;
   std::vector<BucketTiming> buckets;
+  // Of samples of unequal lengths: what the rank's rows held in each counted step, in the model's units, and
+  // with the padding.
+  std::vector<double> useful_units, padded_units;
   std::vector<double> warmup;  // steps before those that count
   double peak_bytes = 0;       // device memory
   double launches = 0;         // a step
@@ -83,6 +86,14 @@ struct RunEvent {
   double loss = 0;   // over the data, of an "adaptation"
 };
 
+// Samples of unequal lengths over the counted steps.
+struct SequencesRecord {
+  std::string batching;                                 // of sim/input/sequence_lengths
+  double padding = 0;                                   // share of all positions
+  double useful_per_second = 0, padded_per_second = 0;  // of the model's units, of all ranks
+  double waiting = 0;  // seconds by which the mean rank's backward pass ends before the last one's
+};
+
 struct PredictionBefore {
   std::string time;                    // UTC, when it was written
   std::string digest;                  // SHA-256 of the prediction's JSON
@@ -132,6 +143,7 @@ struct RunRecord {
   std::vector<MonitorSeries> monitor;
   std::vector<ClockRecord> clocks;
   std::vector<NoiseLook> noise_looks;
+  std::optional<SequencesRecord> sequences;
   double monitor_cost = 0;  // relative: steps with the monitor over steps without, less one
   std::vector<MonitorFinding> findings;
 };
@@ -143,6 +155,10 @@ struct MeasuredStep {
   int steps = 0;
 };
 MeasuredStep measured_step(const RunRecord& record);
+
+// From what the ranks recorded; nothing where no rows were noted.
+std::optional<SequencesRecord> sequences_of(const std::vector<RankRecord>& ranks,
+                                            const std::string& batching);
 
 // "node 0 device 1: 1755 of 1980 MHz, 640 W, power cap in 64 % of 120 samples"
 std::string clock_text(const ClockRecord& clock);

@@ -54,6 +54,8 @@ void describe(Archive& a, RankRecord& r) {
   a.optional("exposed_communication_s", r.exposed_communication);
   a.optional("optimizer_s", r.optimizer);
   a.optional("buckets", r.buckets);
+  a.optional("useful_units", r.useful_units);
+  a.optional("padded_units", r.padded_units);
   a.optional("warmup_s", r.warmup);
   a.optional("peak_bytes", r.peak_bytes);
   a.optional("launches", r.launches);
@@ -125,6 +127,17 @@ void describe(Archive& a, NoiseLook& n) {
 }
 
 template <typename Archive>
+void describe(Archive& a, SequencesRecord& s) {
+  a.required("batching", s.batching);
+  a.required("padding", s.padding);
+  a.required("useful_units_per_s", s.useful_per_second);
+  a.required("padded_units_per_s", s.padded_per_second);
+  a.optional("waiting_s", s.waiting);
+  a.check(s.padding >= 0 && s.padding < 1, "has a padding outside of 0 to 1");
+  a.check(s.waiting >= 0 && s.useful_per_second >= 0, "has a negative value");
+}
+
+template <typename Archive>
 void describe(Archive& a, PredictionBefore& p) {
   a.required("time", p.time);
   a.optional("digest", p.digest);
@@ -183,6 +196,7 @@ void describe(Archive& a, RunRecord& r) {
   a.required("ranks", r.ranks);
   a.optional("events", r.events);
   a.optional("noise_looks", r.noise_looks);
+  a.optional("sequences", r.sequences);
   a.optional("monitor", r.monitor);
   a.optional("monitor_cost", r.monitor_cost);
   a.optional("clocks", r.clocks);

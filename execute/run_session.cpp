@@ -11,6 +11,7 @@
 
 #include "execute/findings.hpp"
 #include "execute/monitor.hpp"
+#include "sim/input/sequence_lengths.hpp"
 
 namespace foretrain {
 namespace {
@@ -31,6 +32,8 @@ void trim_to_common_steps(std::vector<RankRecord>& ranks) {
   for (RankRecord& rank : ranks) {
     rank.step.resize(common);
     rank.step_host.resize(common);
+    if (rank.useful_units.size() > common) rank.useful_units.resize(common);
+    if (rank.padded_units.size() > common) rank.padded_units.resize(common);
   }
 }
 
@@ -64,9 +67,9 @@ void append_ranks(std::vector<RankRecord>& to, std::vector<RankRecord> from) {
       continue;
     }
     RankRecord joined = rank;
-    for (auto member :
-         {&RankRecord::step, &RankRecord::step_host, &RankRecord::forward, &RankRecord::backward,
-          &RankRecord::exposed_communication, &RankRecord::optimizer, &RankRecord::warmup}) {
+    for (auto member : {&RankRecord::step, &RankRecord::step_host, &RankRecord::forward,
+                        &RankRecord::backward, &RankRecord::exposed_communication, &RankRecord::optimizer,
+                        &RankRecord::warmup, &RankRecord::useful_units, &RankRecord::padded_units}) {
       joined.*member = (*known).*member;
       append(joined.*member, rank.*member);
     }
@@ -269,6 +272,7 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   }
   const auto conclude = [&] {
     record.events = std::move(timeline.events);
+    if (scenario.lengths) record.sequences = sequences_of(record.ranks, name_of(scenario.lengths->batching));
     record.noise_looks = std::move(timeline.noise_looks);
     record.monitor_cost = timeline.monitor_cost;
     if (monitor) {

@@ -25,35 +25,38 @@ SizedPrograms::SizedPrograms(const Scenario& scenario, const RankOptions& option
       full_{&full, &trainer, scenario.batch_per_worker / scenario.strategy.accumulation},
       last_(&full) {}
 
-SizedPrograms::Owned& SizedPrograms::resized(std::int64_t batch) {
-  Owned& owned = others_[batch];
+SizedPrograms::Owned& SizedPrograms::resized(std::int64_t batch, std::int64_t length) {
+  Owned& owned = others_[{batch, length}];
   if (!owned.program) {
-    owned.program = build_resized(scenario_, batch, options_, worker_, *full_.program);
+    owned.model = length == 0 ? scenario_.model : model_of_length(scenario_, length);
+    owned.program = build_resized(scenario_, *owned.model, batch, options_, worker_, *full_.program);
     owned.program->synthesize_input(options_.seed + static_cast<std::uint64_t>(place_.rank));
   }
   return owned;
 }
 
 SizedPrograms::Sized SizedPrograms::up_to_date(Sized sized) {
-  if (sized.program != last_) sized.program->weights_changed();
+  if (sized.program != last_) sized.program->weights_updated_elsewhere();
   last_ = sized.program;
   return sized;
 }
 
-SizedPrograms::Sized SizedPrograms::of_share(std::int64_t share) {
+SizedPrograms::Sized SizedPrograms::of_share(std::int64_t share, std::int64_t length) {
   const std::int64_t batch = std::max<std::int64_t>(1, share / scenario_.strategy.accumulation);
-  if (batch == full_.batch) return up_to_date(full_);
-  Owned& owned = resized(batch);
+  if (length == scenario_.model->sequence) length = 0;
+  if (batch == full_.batch && length == 0) return up_to_date(full_);
+  Owned& owned = resized(batch, length);
   if (!owned.trainer) {
-    owned.trainer = std::make_unique<Trainer>(worker_, *owned.program, communicator_, *scenario_.model,
-                                              scenario_.strategy, place_.rank, place_.world, item_end_);
+    owned.trainer =
+        std::make_unique<Trainer>(worker_, *owned.program, communicator_, *owned.model, scenario_.strategy,
+                                  place_.rank, place_.world, item_end_, scenario_.execution.cuda_graph);
   }
   return up_to_date({owned.program.get(), owned.trainer.get(), batch});
 }
 
 SizedPrograms::Sized SizedPrograms::of_passes(std::int64_t batch) {
   if (batch == 0 || batch == full_.batch) return up_to_date(full_);
-  return up_to_date({resized(batch).program.get(), nullptr, batch});
+  return up_to_date({resized(batch, 0).program.get(), nullptr, batch});
 }
 
 void give(const Batch& batch, device::Program& program) {

@@ -1,9 +1,11 @@
-// The programs of one rank in a job: of a full batch, of the short last ones of an epoch, of evaluation. They
-// share weights, gradients and the optimizer's state, and differ in how many samples they take at a time.
+// The programs of one rank: of a full batch, of the short last ones of an epoch, of evaluation, of rows of
+// other lengths. They share weights, gradients, the optimizer's state and the memory for activations, and
+// differ in how many samples they take at a time and how long these are.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "execute/rank_build.hpp"
@@ -23,19 +25,21 @@ class SizedPrograms {
     Trainer* trainer = nullptr;
     std::int64_t batch = 0;  // samples at a time
   };
-  // To train a share of so many samples, in the scenario's number of micro-batches.
-  Sized of_share(std::int64_t share);
+  // To train a share of so many samples, in the scenario's number of micro-batches; `length`: of their rows,
+  // 0 for the model's own.
+  Sized of_share(std::int64_t share, std::int64_t length = 0);
   // For forward passes over so many samples at a time; 0: as many as in training. No trainer.
   Sized of_passes(std::int64_t batch);
 
  private:
   struct Owned {
+    std::shared_ptr<const Model> model;
     std::unique_ptr<device::Program> program;
     std::unique_ptr<Trainer> trainer;
   };
   // Where another program made the last update, this one's copies of the weights are made anew.
   Sized up_to_date(Sized sized);
-  Owned& resized(std::int64_t batch);
+  Owned& resized(std::int64_t batch, std::int64_t length);
 
   const Scenario& scenario_;
   const RankOptions& options_;
@@ -44,8 +48,8 @@ class SizedPrograms {
   device::Communicator* communicator_;
   const std::vector<double>& item_end_;
   Sized full_;
-  std::map<std::int64_t, Owned> others_;  // by samples at a time
-  device::Program* last_;                 // that ran
+  std::map<std::pair<std::int64_t, std::int64_t>, Owned> others_;  // by samples at a time and their length
+  device::Program* last_;                                          // that ran
 };
 
 void give(const Batch& batch, device::Program& program);

@@ -1,12 +1,15 @@
 #include "execute/trainer.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace foretrain {
 
 using device::StreamKind;
 
 Trainer::Trainer(device::Worker& worker, device::Program& program, device::Communicator* communicator,
                  const Model& model, const Strategy& strategy, int rank, int workers,
-                 const std::vector<double>& item_end)
+                 const std::vector<double>& item_end, bool captures)
     : worker_(worker),
       program_(program),
       communicator_(communicator),
@@ -20,8 +23,26 @@ Trainer::Trainer(device::Worker& worker, device::Program& program, device::Commu
   for (const PlannedBucket& planned : buckets_) {
     if (planned.server == rank_) own_.push_back(planned.range);
   }
+  rows_.resize(buckets_.size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (buckets_[b].bucket.is_sparse())
+      rows_[b] = worker_.allocate(workers * program_.sparse_bytes(table_of(b)));
+  }
   const int averaged = strategy.kind == StrategyKind::independent ? 1 : workers;
   program_.set_gradient_scale(1.0 / (static_cast<double>(averaged) * strategy.accumulation));
+  if (!captures) return;
+  way_ = Way::recording;
+  for (const bool phases : {false, true}) {
+    StepMarks marks;
+    marks.phases = phases;
+    walk(marks, [](int) {});
+  }
+  way_ = Way::recorded;
+}
+
+Trainer::~Trainer() {
+  for (const device::Buffer& rows : rows_)
+    if (rows.data != nullptr) worker_.release(rows);
 }
 
 StepMarks Trainer::make_marks() {
@@ -40,35 +61,80 @@ StepMarks Trainer::make_marks() {
 }
 
 void Trainer::issue_step(const StepMarks& marks, const std::function<void(int)>& next_input) {
-  program_.prepare_weights();
-  program_.zero_gradients();
+  if (way_ == Way::recorded) program_.prepare_recorded_update();
+  walk(marks, next_input);
+}
+
+void Trainer::walk(const StepMarks& marks, const std::function<void(int)>& next_input) {
+  next_part_ = 0;
+  add([this] {
+    program_.prepare_weights();
+    program_.zero_gradients();
+  });
   for (int micro = 0; micro < strategy_.accumulation; ++micro) {
     const bool last = micro + 1 == strategy_.accumulation;
-    if (strategy_.accumulation > 1) program_.accumulate_gradients(micro > 0);
+    if (micro > 0) end_part(marks);  // it reads the input before
+    if (strategy_.accumulation > 1) add([this, adds = micro > 0] { program_.accumulate_gradients(adds); });
     if (next_input) next_input(micro);
-    for (const device::WorkItem& item : program_.forward_items()) program_.issue(item);
-    if (marks.phases && last) worker_.record(marks.forward_end, StreamKind::compute);
-    issue_backward(marks, last);
+    add([this] {
+      for (const device::WorkItem& item : program_.forward_items()) program_.issue(item);
+    });
+    if (marks.phases && last) record(marks, marks.forward_end);
+    walk_backward(marks, last);
   }
   join_communication(marks);
-  if (marks.phases) worker_.record(marks.joined, StreamKind::compute);
+  if (marks.phases) record(marks, marks.joined);
   if (moves_weights()) {
     exchange_weights(marks);
   } else {
-    program_.update();
+    add([this] { program_.update(); });
   }
-  worker_.record(marks.end, StreamKind::compute);
+  record(marks, marks.end);
 }
 
-void Trainer::issue_backward(const StepMarks& marks, bool communicates) {
-  const auto items = program_.backward_items();
-  std::size_t next = communicates ? 0 : buckets_.size();
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    program_.issue(items[i]);
-    for (; next < buckets_.size() && buckets_[next].bucket.ready == static_cast<int>(i); ++next)
-      issue_bucket(next, marks);
+void Trainer::walk_backward(const StepMarks& marks, bool communicates) {
+  const auto items = static_cast<int>(program_.backward_items().size());
+  int done = 0;
+  const auto issue_to = [&](int end) {
+    if (end == done) return;
+    add([this, first = done, end] {
+      const auto all = program_.backward_items();
+      for (int i = first; i < end; ++i) program_.issue(all[static_cast<std::size_t>(i)]);
+    });
+    done = end;
+  };
+  for (std::size_t b = communicates ? 0 : buckets_.size(); b < buckets_.size(); ++b) {
+    issue_to(std::max(done, buckets_[b].bucket.ready + 1));
+    if (buckets_[b].bucket.is_sparse()) {
+      add([this, b] { program_.gather_rows(table_of(b), own_rows(b)); });
+    }
+    end_part(marks);
+    if (way_ != Way::recording) issue_bucket(b, marks);
   }
-  if (communicates && marks.phases) worker_.record(marks.backward_end, StreamKind::compute);
+  issue_to(items);
+  if (communicates && marks.phases) record(marks, marks.backward_end);
+}
+
+void Trainer::add(std::function<void()> work) {
+  if (way_ == Way::direct) return work();
+  if (way_ == Way::recording) part_.push_back(std::move(work));
+  has_part_ = true;
+}
+
+void Trainer::end_part(const StepMarks& marks) {
+  if (!has_part_) return;
+  has_part_ = false;
+  auto& parts = parts_[marks.phases ? 1 : 0];
+  if (way_ == Way::recorded) return parts[next_part_++]->issue();
+  parts.push_back(worker_.record_work([works = std::move(part_)] {
+    for (const auto& work : works) work();
+  }));
+  part_.clear();
+}
+
+void Trainer::record(const StepMarks& marks, device::Event event) {
+  end_part(marks);
+  if (way_ != Way::recording) worker_.record(event, StreamKind::compute);
 }
 
 void Trainer::issue_bucket(std::size_t index, const StepMarks& marks) {
@@ -76,35 +142,59 @@ void Trainer::issue_bucket(std::size_t index, const StepMarks& marks) {
   worker_.record(marks.ready[index], StreamKind::compute);
   worker_.wait(StreamKind::communication, marks.ready[index]);
   const bool to_server = strategy_.kind == StrategyKind::parameter_server;
-  communicator_->enqueue(to_server ? CollectiveKind::reduce : CollectiveKind::all_reduce, planned.gradients,
-                         planned.gradients.bytes, element_of(strategy_.gradients),
-                         to_server ? planned.server : 0);
-  if (marks.phases || index + 1 == buckets_.size()) {
-    worker_.record(marks.finished[index], StreamKind::communication);
+  const device::ElementType element = element_of(strategy_.gradients);
+  const auto finish = [&] {
+    if (marks.phases || index + 1 == buckets_.size())
+      worker_.record(marks.finished[index], StreamKind::communication);
+  };
+  if (planned.bucket.is_sparse()) {
+    // Whatever lies in it, bytes are gathered.
+    communicator_->enqueue(CollectiveKind::all_gather, rows_[index], rows_[index].bytes,
+                           device::ElementType::fp32);
+    return finish();
   }
+  const CollectiveKind kind = to_server ? CollectiveKind::reduce : CollectiveKind::all_reduce;
+  const int root = to_server ? planned.server : 0;
+  communicator_->enqueue(kind, planned.gradients, planned.gradients.bytes, element, root);
+  for (const device::Buffer& part : planned.further)
+    communicator_->enqueue(kind, part, part.bytes, element, root);
+  finish();
 }
 
 // The communication stream runs in order: its last collective ends last.
 void Trainer::join_communication(const StepMarks& marks) {
-  if (!buckets_.empty()) worker_.wait(StreamKind::compute, marks.finished.back());
+  if (buckets_.empty()) return;
+  end_part(marks);
+  if (way_ != Way::recording) worker_.wait(StreamKind::compute, marks.finished.back());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (!buckets_[b].bucket.is_sparse()) continue;
+    add([this, b] { program_.add_rows(table_of(b), rows_[b], workers_); });
+  }
+}
+
+device::Buffer Trainer::own_rows(std::size_t bucket) const {
+  const std::int64_t own = rows_[bucket].bytes / workers_;
+  return {static_cast<std::byte*>(rows_[bucket].data) + rank_ * own, own};
 }
 
 void Trainer::exchange_weights(const StepMarks& marks) {
   if (own_.size() == buckets_.size()) {
-    program_.update();
+    add([this] { program_.update(); });
   } else if (!own_.empty()) {
-    program_.update_parts(own_);
+    add([this] { program_.update_parts(own_); });
   }
   // Also on ranks that update nothing: their backward pass must not read what a broadcast writes.
-  worker_.record(marks.updated, StreamKind::compute);
-  worker_.wait(StreamKind::communication, marks.updated);
-  for (const PlannedBucket& planned : buckets_) {
-    communicator_->enqueue(CollectiveKind::broadcast, planned.weights, planned.weights.bytes,
-                           program_.weight_type(), planned.server);
+  record(marks, marks.updated);
+  if (way_ != Way::recording) {
+    worker_.wait(StreamKind::communication, marks.updated);
+    for (const PlannedBucket& planned : buckets_) {
+      communicator_->enqueue(CollectiveKind::broadcast, planned.weights, planned.weights.bytes,
+                             program_.weight_type(), planned.server);
+    }
+    worker_.record(marks.received, StreamKind::communication);
+    worker_.wait(StreamKind::compute, marks.received);
   }
-  worker_.record(marks.received, StreamKind::communication);
-  worker_.wait(StreamKind::compute, marks.received);
-  program_.weights_changed();
+  add([this] { program_.weights_changed(); });
 }
 
 int Trainer::launches() const {

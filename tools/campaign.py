@@ -18,6 +18,8 @@ so many GPUs are run: what a smaller machine can.
 
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
+`lengths: 16:30 64:10` and `batching` make a row's samples unequal (lengths and how many of each), `cuda_graph: true` captures its
+step. A calibration with `sequences: 16 64` is of these lengths, for rows of unequal ones alone.
 `step` is the expected step in milliseconds, of earlier measurements; it serves the estimate of device time and nothing else.
 A list that ends in .txt is a table: group, model, precision, batch, workers, nodes, network (Gbit/s, or -), strategy; its
 slices are the groups.
@@ -37,11 +39,13 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYS = {
-    "calibration": {"model": str, "precision": str, "batches": str, "seconds": float},
+    "calibration": {"model": str, "precision": str, "batches": str, "sequences": str, "seconds": float},
     "rows": {"slice": str, "group": str, "model": str, "precision": str, "batch": int, "gpus": int, "nodes": int,
-             "rate": str, "strategy": str, "repeats": int, "warmup": int, "step": float},
+             "rate": str, "strategy": str, "lengths": str, "batching": str, "cuda_graph": str, "repeats": int, "warmup": int,
+             "step": float},
 }
-DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 10, "seconds": 0.0}
+DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 10, "seconds": 0.0, "sequences": "",
+            "lengths": "", "batching": "", "cuda_graph": ""}
 LONGEST_SECONDS, FEWEST_STEPS, MOST_STEPS = 20.0, 12, 100  # of the steps that count
 # Wall clock beside the steps (seconds, of the first campaign on H100): a process until its first step, a scenario's plan
 # search and allocations, collectives within a node, collectives between nodes.
@@ -85,6 +89,8 @@ def read_rows(path):
         else:
             raise Mistake(f"{path}:{number}: neither 'calibration:', 'rows:' nor '- {{ key: value, ... }}'")
     for row in found["rows"]:
+        if bool(row["lengths"]) != bool(row["batching"]) or row["cuda_graph"] not in ("", "true"):
+            raise Mistake(f"{path}: lengths and batching go together, and cuda_graph is true or not there: {row}")
         if row["nodes"] > 1 and not row["rate"]:
             raise Mistake(f"{path}: a row of {row['nodes']} nodes needs a rate: {row}")
         if row["gpus"] % row["nodes"]:
@@ -116,7 +122,8 @@ def name_of(row):
     """Of the scenario: resnet50-bf16-48-ddp-2x1-10gbit."""
     gpus = f"{row['nodes']}x{row['gpus'] // row['nodes']}"
     rate = "-" + re.sub(r"[ /]|bit/s", "", row["rate"]) if row["rate"] else ""
-    return f"{row['model']}-{row['precision']}-{row['batch']}-{row['strategy'].replace('_', '-')}-{gpus}{rate.lower()}"
+    how = "".join("-" + word for word in (row["batching"].replace("_", "-"), "captured" if row["cuda_graph"] else "") if word)
+    return f"{row['model']}-{row['precision']}-{row['batch']}{how}-{row['strategy'].replace('_', '-')}-{gpus}{rate.lower()}"
 
 
 def network_name(rate):
@@ -137,7 +144,15 @@ def scenario_text(row, profiles):
         cluster = f"{{ topology: nvlink-node, gpus_per_node: {row['gpus']} }}"
     return (f"# A row of the campaign, group {row['group']}\nmodel: {row['model']}\nprofile: [{', '.join(profiles)}]\n"
             f"precision: {row['precision']}\nbatch: {{ per_worker: {row['batch']} }}\ncluster: {cluster}\n"
-            f"strategy: {{ kind: {row['strategy']} }}\n")
+            f"strategy: {{ kind: {row['strategy']} }}\n{sequence_text(row)}"
+            + ("execution: { cuda_graph: true }\n" if row["cuda_graph"] else ""))
+
+
+def sequence_text(row):
+    if not row["lengths"]:
+        return ""
+    counts = ", ".join(pair.replace(":", ": ") for pair in row["lengths"].split())
+    return f"sequence: {{ lengths: {{ {counts} }}, batching: {row['batching']} }}\n"
 
 
 def slices_of(rows):
@@ -145,11 +160,12 @@ def slices_of(rows):
 
 
 def needed_calibrations(calibration, rows):
-    wanted = {(row["model"], row["precision"]) for row in rows}
-    have = [entry for entry in calibration if (entry["model"], entry["precision"]) in wanted]
-    lacking = wanted - {(entry["model"], entry["precision"]) for entry in have}
+    wanted = {(row["model"], row["precision"], bool(row["lengths"])) for row in rows}
+    of = {id(entry): (entry["model"], entry["precision"], bool(entry["sequences"])) for entry in calibration}
+    have = [entry for entry in calibration if of[id(entry)] in wanted]
+    lacking = wanted - {of[id(entry)] for entry in have}
     if lacking:
-        raise Mistake(f"no calibration for {', '.join(' '.join(pair) for pair in sorted(lacking))}")
+        raise Mistake(f"no calibration for {', '.join(' '.join(each[:2]) for each in sorted(lacking))}")
     return have
 
 
@@ -164,7 +180,7 @@ def batches(rows):
 
 def estimate(calibration, rows):
     """Seconds on the device machine: calibration, runs."""
-    calibrating = sum(PROCESS + (entry["seconds"] or 7 * len(entry["batches"].split()))
+    calibrating = sum(len(entry["sequences"].split() or [""]) * (PROCESS + (entry["seconds"] or 7 * len(entry["batches"].split())))
                       for entry in needed_calibrations(calibration, rows))
     if any(row["gpus"] > row["nodes"] for row in rows):
         calibrating += PROCESS + LOCAL_COLLECTIVES
@@ -207,10 +223,13 @@ def calibrating(calibration, rows, folder, arguments):
     for entry in needed_calibrations(calibration, rows):
         if (entry["model"], entry["precision"]) in timed:
             continue
-        command = local + ["--out", str(profile), "--append", "--model", entry["model"], "--batch",
-                          ",".join(entry["batches"].split()), "--precision", entry["precision"], "--validate-parts",
-                          str(folder / f"parts-{entry['model']}-{entry['precision']}.json")]
-        planned.append(command + (["--seconds", f"{entry['seconds']:g}"] if entry["seconds"] else []))
+        for sequence in entry["sequences"].split() or [""]:
+            of_length = f"-{sequence}" if sequence else ""
+            command = local + ["--out", str(profile), "--append", "--model", entry["model"], "--batch",
+                              ",".join(entry["batches"].split()), "--precision", entry["precision"], "--validate-parts",
+                              str(folder / f"parts-{entry['model']}-{entry['precision']}{of_length}.json")]
+            command += ["--sequence", sequence] if sequence else []
+            planned.append(command + (["--seconds", f"{entry['seconds']:g}"] if entry["seconds"] else []))
     # The very messages of every job of the campaign, so that its slices can share a profile.
     buckets = ["--buckets-of", ",".join(dict.fromkeys(entry["model"] for entry in calibration))] if calibration else []
     if any(row["gpus"] > row["nodes"] for row in rows):

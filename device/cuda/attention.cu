@@ -87,14 +87,15 @@ __device__ int64_t keys_of(const Softmax& shape, int64_t row) {
 
 struct Survival {
   uint64_t seed;
+  const uint64_t* draw;
   unsigned threshold;
   float scale;
   __device__ float of(int64_t index) const {
-    return threshold == 0 || is_kept(seed, index, threshold) ? scale : 0;
+    return threshold == 0 || is_kept(seed + *draw, index, threshold) ? scale : 0;
   }
 };
 Survival survival_of(const Dropout& dropout) {
-  return {dropout.seed, dropout_threshold(dropout.probability), 1 / (1 - dropout.probability)};
+  return {dropout.seed, dropout.draw, dropout_threshold(dropout.probability), 1 / (1 - dropout.probability)};
 }
 
 template <typename T>

@@ -124,20 +124,33 @@ struct NormClip {
   const float* squares = nullptr;  // of the gradients, on the device; null: no clipping
   float most = 0;
 };
+// What differs from one update to the next.
+struct UpdateScalars {
+  float learning_rate = 0, gradient_scale = 1;
+  float correction1 = 1, correction2 = 1;  // Adam's, 1 - beta^step
+  bool operator==(const UpdateScalars& other) const {
+    return learning_rate == other.learning_rate && gradient_scale == other.gradient_scale &&
+           correction1 == other.correction1 && correction2 == other.correction2;
+  }
+};
+void put_scalars(const UpdateScalars& values, UpdateScalars* to, cudaStream_t stream);
 struct SgdArguments {
-  float learning_rate, momentum, weight_decay, gradient_scale;
+  float momentum, weight_decay;
   bool nesterov;
   NormClip clip;
+  UpdateScalars scalars;
+  const UpdateScalars* on_device;  // in place of `scalars` where not null
 };
 // PyTorch's SGD over flat buffers of `count` elements (a multiple of 8); copy, where not null, gets the new
 // weights as bf16. velocity is null where momentum is 0.
 void sgd_update(std::int64_t count, float* weights, const void* gradients, Scalar gradient_type,
                 float* velocity, void* copy, const SgdArguments& arguments, cudaStream_t stream);
 struct AdamArguments {
-  float learning_rate, beta1, beta2, epsilon, weight_decay, gradient_scale;
-  float correction1, correction2;  // 1 - beta^step
-  bool decoupled;                  // AdamW
+  float beta1, beta2, epsilon, weight_decay;
+  bool decoupled;  // AdamW
   NormClip clip;
+  UpdateScalars scalars;
+  const UpdateScalars* on_device;
 };
 void adam_update(std::int64_t count, float* weights, const void* gradients, Scalar gradient_type,
                  float* first, float* second, void* copy, const AdamArguments& arguments,

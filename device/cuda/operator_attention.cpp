@@ -14,7 +14,7 @@ namespace {
 class AttentionOperator : public Runnable {
  public:
   AttentionOperator(const Build& build, const Operator& op)
-      : build_(build), op_(op), layer_(build.layer(op)), draws_(build.options.seed, op.layer) {
+      : build_(build), op_(op), layer_(build.layer(op)), draws_(build, op) {
     const AttentionHeads& heads = layer_.attention;
     const Tensor& query = build.tensor(op.inputs[0]);
     const Tensor& key = build.tensor(op.inputs.back());
@@ -27,11 +27,7 @@ class AttentionOperator : public Runnable {
     places();
     if (fuse()) return;
     products();
-    softmax_ = {batch_ * heads.heads * queries_,
-                keys_,
-                queries_,
-                heads.causal,
-                {static_cast<float>(heads.dropout), 0}};
+    softmax_ = {batch_ * heads.heads * queries_, keys_, queries_, heads.causal, draws_.of(heads.dropout)};
   }
 
   bool has(Pass pass) const override {
@@ -231,7 +227,7 @@ class AttentionOperator : public Runnable {
 
   void forward() {
     const Scalar type = build_.type;
-    softmax_.dropout.seed = draws_.next();
+    draws_.begin_forward(stream());
     split_inputs();
     multiply(of_scores);
     float* logarithms = keeps_logarithms_ ? reinterpret_cast<float*>(build_.at(op_.memo)) : nullptr;
@@ -257,7 +253,6 @@ class AttentionOperator : public Runnable {
     } else {
       kept = build_.at(op_.memo);
     }
-    softmax_.dropout.seed = draws_.last();
     softmax_again(type, softmax_, of_scores_again, logarithms, kept, at(softmax), stream());
     multiply(of_dv);
     multiply(of_softmax);

@@ -61,6 +61,9 @@ class RecurrenceOperator : public Runnable {
                    static_cast<const float*>(build_.parameters.masters().data), weights_.data(), stream());
   }
   void accumulate(bool adds) override { adds_ = adds; }
+  std::span<std::byte> random_state() override {
+    return {dropout_states_.data(), static_cast<std::size_t>(dropout_states_.bytes())};
+  }
   void run(Pass pass) override { pass == Pass::forward ? forward() : backward(); }
 
  private:

@@ -152,16 +152,16 @@ class ActivationOperator : public SequenceOperator {
 
 class DropoutOperator : public SequenceOperator {
  public:
-  DropoutOperator(const Build& build, const Operator& op)
-      : SequenceOperator(build, op), draws_(build.options.seed, op.layer) {}
+  DropoutOperator(const Build& build, const Operator& op) : SequenceOperator(build, op), draws_(build, op) {}
   void run(Pass pass) override {
     const Build& b = build_;
-    const auto probability = static_cast<float>(layer_.probability);
+    const Dropout drops = draws_.of(layer_.probability);
     if (pass == Pass::forward) {
-      dropout(b.type, elements(), {probability, draws_.next()}, b.at(op_.x), b.at(op_.y), stream());
+      draws_.begin_forward(stream());
+      dropout(b.type, elements(), drops, b.at(op_.x), b.at(op_.y), stream());
     } else {
       run_sums(b, op_);
-      dropout(b.type, elements(), {probability, draws_.last()}, b.at(op_.dy), b.at(op_.dx), stream());
+      dropout(b.type, elements(), drops, b.at(op_.dy), b.at(op_.dx), stream());
     }
   }
 
@@ -207,6 +207,22 @@ class ConcatOperator : public SequenceOperator {
 };
 
 }  // namespace
+
+bool draws_masks(const Layer& layer) {
+  if (layer.kind == LayerKind::dropout) return true;
+  if (layer.kind == LayerKind::attention) return layer.attention.dropout > 0;
+  return is_recurrence(layer.kind) && layer.recurrence.unrolled && layer.recurrence.dropout > 0;
+}
+
+DropoutDraws::DropoutDraws(const Build& build, const Operator& op)
+    : seed_((build.options.seed * 1'000'003 + static_cast<std::uint64_t>(op.layer)) << 24),
+      counter_(build.parameters.draws()) {
+  for (const Operator& other : build.lowered.operators) {
+    if (!draws_masks(build.layer(other))) continue;
+    advances_ = other.layer == op.layer;
+    return;
+  }
+}
 
 GradientSink sink_of(const Build& build, const Operator& op, int parameter) {
   GradientSink sink = build.parameters.sink(parameter);

@@ -29,7 +29,7 @@ class UnrolledOperator : public Runnable {
         gates_(gates_of(layer_.kind)),
         directions_(stack_.directions()),
         states_{batch_, hidden_, states_of(layer_.kind), 1, 1},
-        draws_(build.options.seed, op.layer) {
+        draws_(build, op) {
     if (build.parameters.gradient_type() != Scalar::f32 && build.parameters.gradient_type() != build.type) {
       throw Error(
           ErrorKind::unavailable,
@@ -156,13 +156,11 @@ class UnrolledOperator : public Runnable {
     return drops_after(l - 1) ? before.dropped.data() : before.out.data();
   }
   CellShape shape_of(int d) const { return {cell_, batch_, hidden_, hidden_ * directions_, d * hidden_}; }
-  Dropout dropout_of(int l, std::uint64_t draw) const {
-    return {static_cast<float>(stack_.dropout), draw + (static_cast<std::uint64_t>(l) << 56)};
-  }
+  Dropout dropout_of(int l) const { return draws_.of(stack_.dropout, l); }
 
   void forward() {
     const Scalar type = build_.type;
-    const std::uint64_t draw = draws_.next();
+    draws_.begin_forward(stream());
     swap_leading(type, batch_, length_, width_, build_.at(op_.x), in_.data(), stream());
     for (int l = 0; l < stack_.layers; ++l) {
       Stage& stage = stages_[static_cast<std::size_t>(l)];
@@ -171,7 +169,7 @@ class UnrolledOperator : public Runnable {
         for (std::int64_t step = 0; step < length_; ++step) step_forward(stage, l, d, step);
       }
       if (drops_after(l)) {
-        dropout(type, length_ * batch_ * hidden_ * directions_, dropout_of(l, draw), stage.out.data(),
+        dropout(type, length_ * batch_ * hidden_ * directions_, dropout_of(l), stage.out.data(),
                 stage.dropped.data(), stream());
       }
     }
@@ -248,8 +246,8 @@ class UnrolledOperator : public Runnable {
         if (op_.inputs.size() == 2 && op_.inputs_dx[1] != nowhere) give_first_gradient(l);
       }
       if (l > 0 && drops_after(l - 1)) {
-        dropout(type, length_ * batch_ * stage.width, dropout_of(l - 1, draws_.last()), d_in_.data(),
-                d_in_.data(), stream());
+        dropout(type, length_ * batch_ * stage.width, dropout_of(l - 1), d_in_.data(), d_in_.data(),
+                stream());
       }
       std::swap(d_in_, d_out_);  // the gradient of the output of the layer before
     }

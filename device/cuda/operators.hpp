@@ -8,6 +8,7 @@
 #include "device/cuda/context.hpp"
 #include "device/cuda/lowering.hpp"
 #include "device/cuda/parameters.hpp"
+#include "device/cuda/sequence.hpp"
 
 namespace foretrain::device::cuda {
 
@@ -51,6 +52,8 @@ class Runnable {
   // Running statistics of a batch norm (mean, then variance), in one device array.
   virtual std::span<float> running_statistics() { return {}; }
   virtual void share_statistics(std::span<float>) {}  // of the same layer in another program
+  // Device memory from which a library draws its masks.
+  virtual std::span<std::byte> random_state() { return {}; }
 };
 
 // Device memory beside the arena that an operator keeps: channel arrays, padded weights.
@@ -81,16 +84,25 @@ inline GradientSink accumulating(GradientSink sink, bool accumulates) {
 }
 bool is_shared_gradient(const Build& build, const Operator& op, int parameter);
 
-// Seeds of a layer's dropout: a new one each forward pass, which the backward pass after it uses again.
+// Whether a layer drops by our own kernels: a dropout, attention or an unrolled recurrence.
+bool draws_masks(const Layer& layer);
+
+// A layer's dropout: anew each forward pass, which the backward pass after it repeats. The draws are counted
+// on the device, by the first layer of the model that drops, for all.
 class DropoutDraws {
  public:
-  DropoutDraws(std::uint64_t seed, int layer)
-      : seed_((seed * 1'000'003 + static_cast<std::uint64_t>(layer)) << 24) {}
-  std::uint64_t next() { return seed_ + ++count_; }
-  std::uint64_t last() const { return seed_ + count_; }
+  DropoutDraws(const Build& build, const Operator& op);
+  void begin_forward(cudaStream_t stream) const {
+    if (advances_) next_draw(counter_, stream);
+  }
+  Dropout of(double probability, int part = 0) const {
+    return {static_cast<float>(probability), seed_ + (static_cast<std::uint64_t>(part) << 56), counter_};
+  }
 
  private:
-  std::uint64_t seed_, count_ = 0;
+  std::uint64_t seed_;
+  std::uint64_t* counter_;
+  bool advances_ = false;
 };
 
 // Scratch that the dense operators share: a weight gradient before it is converted or stripped of padding.

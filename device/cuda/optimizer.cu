@@ -49,7 +49,8 @@ __global__ void sgd_kernel(int64_t vectors, float* weights, const G* gradients, 
   using F = Vector<float, width>;
   using Gradient = Vector<G, width>;
   using Copy = Vector<__nv_bfloat16, width>;
-  const float gradient_scale = scale_of(p.gradient_scale, p.clip);
+  const UpdateScalars scalars = p.on_device ? *p.on_device : p.scalars;
+  const float gradient_scale = scale_of(scalars.gradient_scale, p.clip);
 #pragma unroll 2
   for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
        index += static_cast<int64_t>(gridDim.x) * threads) {
@@ -64,7 +65,7 @@ __global__ void sgd_kernel(int64_t vectors, float* weights, const G* gradients, 
         v[i] = fmaf(p.momentum, v[i], g[i]);
         g[i] = p.nesterov ? fmaf(p.momentum, v[i], g[i]) : v[i];
       }
-      w[i] = fmaf(-p.learning_rate, g[i], w[i]);
+      w[i] = fmaf(-scalars.learning_rate, g[i], w[i]);
     }
     F::store(weights, index, w);
     if (with_momentum) F::store(velocity, index, v);
@@ -78,7 +79,8 @@ __global__ void adam_kernel(int64_t vectors, float* weights, const G* gradients,
   using F = Vector<float, width>;
   using Gradient = Vector<G, width>;
   using Copy = Vector<__nv_bfloat16, width>;
-  const float gradient_scale = scale_of(p.gradient_scale, p.clip);
+  const UpdateScalars scalars = p.on_device ? *p.on_device : p.scalars;
+  const float gradient_scale = scale_of(scalars.gradient_scale, p.clip);
   for (int64_t index = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; index < vectors;
        index += static_cast<int64_t>(gridDim.x) * threads) {
     float w[width], g[width], m[width], v[width];
@@ -90,19 +92,24 @@ __global__ void adam_kernel(int64_t vectors, float* weights, const G* gradients,
     for (int i = 0; i < width; ++i) {
       g[i] *= gradient_scale;
       if (p.decoupled) {
-        w[i] *= 1 - p.learning_rate * p.weight_decay;
+        w[i] *= 1 - scalars.learning_rate * p.weight_decay;
       } else {
         g[i] += p.weight_decay * w[i];
       }
       m[i] = p.beta1 * m[i] + (1 - p.beta1) * g[i];
       v[i] = p.beta2 * v[i] + (1 - p.beta2) * g[i] * g[i];
-      w[i] -= p.learning_rate * (m[i] / p.correction1) / (sqrtf(v[i] / p.correction2) + p.epsilon);
+      w[i] -= scalars.learning_rate * (m[i] / scalars.correction1) /
+              (sqrtf(v[i] / scalars.correction2) + p.epsilon);
     }
     F::store(weights, index, w);
     F::store(first, index, m);
     F::store(second, index, v);
     if (with_copy) Copy::store(copy, index, w);
   }
+}
+
+__global__ void put_kernel(UpdateScalars values, UpdateScalars* to) {
+  *to = values;
 }
 
 template <typename F>
@@ -117,6 +124,11 @@ void with_gradient(Scalar type, F&& f) {
 }
 
 }  // namespace
+
+void put_scalars(const UpdateScalars& values, UpdateScalars* to, cudaStream_t stream) {
+  put_kernel<<<1, 1, 0, stream>>>(values, to);
+  FORETRAIN_LAUNCHED();
+}
 
 void sum_of_squares(std::int64_t count, const void* from, Scalar type, float* partial, float* sum,
                     cudaStream_t stream) {

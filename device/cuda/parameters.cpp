@@ -63,6 +63,17 @@ Parameters::Parameters(MemoryAccount& account, const Model& model, const BuildOp
   if (adam || optimizer_.momentum != 0) first_ = allocate(elements_ * 4);
   if (adam) second_ = allocate(elements_ * 4);
   if (optimizer_.clip_norm > 0) squares_ = allocate((squares_blocks + 1) * 4);
+  scalars_ = allocate(sizeof(UpdateScalars));
+  draws_ = allocate(sizeof(std::uint64_t));
+  for (const Layer& layer : model.layers) {
+    drops_ |= layer.kind == LayerKind::dropout || layer.attention.dropout > 0 || layer.recurrence.dropout > 0;
+  }
+}
+
+void Parameters::reset_draws() {
+  FORETRAIN_CUDA(cudaDeviceSynchronize());
+  FORETRAIN_CUDA(cudaMemset(draws_.data(), 0, size(draws_.bytes())));
+  FORETRAIN_CUDA(cudaDeviceSynchronize());
 }
 
 void* Parameters::computed(int parameter) const {
@@ -88,6 +99,12 @@ void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
     copy_to_device(to, values.data(), parameter.elements * 4, stream);
   }
   compute_from_masters(stream);
+  // Of nothing: so that its kernels are loaded before anybody captures them.
+  if (optimizer_.clip_norm > 0)
+    sum_of_squares(0, gradients_.data(), gradient_type_, squares_.as<float>() + 1, squares_.as<float>(),
+                   stream);
+  update_range({0, 0}, {}, nullptr, {}, stream);
+  put_scalars({}, scalars_.as<UpdateScalars>(), stream);
 }
 
 void Parameters::compute_from_masters(cudaStream_t stream) {
@@ -96,9 +113,33 @@ void Parameters::compute_from_masters(cudaStream_t stream) {
   }
 }
 
+UpdateScalars Parameters::scalars(double learning_rate, double gradient_scale) const {
+  UpdateScalars made;
+  made.learning_rate = static_cast<float>(learning_rate);
+  made.gradient_scale = static_cast<float>(gradient_scale);
+  if (optimizer_.kind == OptimizerKind::sgd) return made;
+  const auto steps = static_cast<double>(updates_);
+  made.correction1 = static_cast<float>(1 - std::pow(optimizer_.beta1, steps));
+  made.correction2 = static_cast<float>(1 - std::pow(optimizer_.beta2, steps));
+  return made;
+}
+
+void Parameters::prepare_recorded_update(double learning_rate, double gradient_scale, cudaStream_t stream) {
+  ++updates_;
+  const UpdateScalars now = scalars(learning_rate, gradient_scale);
+  if (on_device_ == now) return;
+  put_scalars(now, scalars_.as<UpdateScalars>(), stream);
+  on_device_ = now;
+}
+
 void Parameters::update(double learning_rate, double gradient_scale, cudaStream_t stream,
                         std::span<const FlatRange> parts) {
-  ++updates_;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  FORETRAIN_CUDA(cudaStreamIsCapturing(stream, &capture));
+  const bool recorded = capture == cudaStreamCaptureStatusActive;
+  if (!recorded) ++updates_;
+  const UpdateScalars now = scalars(learning_rate, gradient_scale);
+  const UpdateScalars* from_device = recorded ? scalars_.as<UpdateScalars>() : nullptr;
   NormClip clip;
   if (optimizer_.clip_norm > 0) {
     float* sum = squares_.as<float>();
@@ -110,15 +151,13 @@ void Parameters::update(double learning_rate, double gradient_scale, cudaStream_
     const std::int64_t first = std::max(done, part.first / alignment * alignment);
     const std::int64_t last = std::min(elements_, (part.last + alignment - 1) / alignment * alignment);
     if (first >= last) continue;
-    update_range({first, last}, learning_rate, gradient_scale, clip, stream);
+    update_range({first, last}, now, from_device, clip, stream);
     done = last;
   }
 }
 
-void Parameters::update_range(FlatRange range, double learning_rate, double gradient_scale,
+void Parameters::update_range(FlatRange range, const UpdateScalars& scalars, const UpdateScalars* from_device,
                               const NormClip& clip, cudaStream_t stream) {
-  const auto rate = static_cast<float>(learning_rate);
-  const auto scale = static_cast<float>(gradient_scale);
   const std::int64_t count = range.last - range.first;
   float* masters = masters_.as<float>() + range.first;
   const void* gradients = gradients_.data() + range.first * bytes_of(gradient_type_);
@@ -127,26 +166,23 @@ void Parameters::update_range(FlatRange range, double learning_rate, double grad
   };
   void* copy = copies_.bytes() ? copies_.data() + range.first * 2 : nullptr;
   if (optimizer_.kind == OptimizerKind::sgd) {
-    const SgdArguments arguments{rate,
-                                 static_cast<float>(optimizer_.momentum),
+    const SgdArguments arguments{static_cast<float>(optimizer_.momentum),
                                  static_cast<float>(optimizer_.weight_decay),
-                                 scale,
                                  optimizer_.nesterov,
-                                 clip};
+                                 clip,
+                                 scalars,
+                                 from_device};
     sgd_update(count, masters, gradients, gradient_type_, moment(first_), copy, arguments, stream);
     return;
   }
-  const auto steps = static_cast<double>(updates_);
-  const AdamArguments arguments{rate,
-                                static_cast<float>(optimizer_.beta1),
+  const AdamArguments arguments{static_cast<float>(optimizer_.beta1),
                                 static_cast<float>(optimizer_.beta2),
                                 static_cast<float>(optimizer_.epsilon),
                                 static_cast<float>(optimizer_.weight_decay),
-                                scale,
-                                static_cast<float>(1 - std::pow(optimizer_.beta1, steps)),
-                                static_cast<float>(1 - std::pow(optimizer_.beta2, steps)),
                                 optimizer_.kind == OptimizerKind::adamw,
-                                clip};
+                                clip,
+                                scalars,
+                                from_device};
   adam_update(count, masters, gradients, gradient_type_, moment(first_), moment(second_), copy, arguments,
               stream);
 }
@@ -217,16 +253,17 @@ std::uint64_t Parameters::checksum(cudaStream_t stream) const {
 }
 
 std::vector<std::byte> Parameters::save(cudaStream_t stream) const {
-  std::vector<std::byte> state(sizeof updates_ + size(first_.bytes() + second_.bytes()));
+  std::vector<std::byte> state(sizeof updates_ + size(first_.bytes() + second_.bytes()) + draw_bytes());
   std::memcpy(state.data(), &updates_, sizeof updates_);
   std::byte* to = state.data() + sizeof updates_;
   if (first_.bytes()) copy_to_host(to, first_.data(), first_.bytes(), stream);
   if (second_.bytes()) copy_to_host(to + first_.bytes(), second_.data(), second_.bytes(), stream);
+  if (drops_) copy_to_host(to + first_.bytes() + second_.bytes(), draws_.data(), draws_.bytes(), stream);
   return state;
 }
 
 std::span<const std::byte> Parameters::load(std::span<const std::byte> state, cudaStream_t stream) {
-  const std::size_t needed = sizeof updates_ + size(first_.bytes() + second_.bytes());
+  const std::size_t needed = sizeof updates_ + size(first_.bytes() + second_.bytes()) + draw_bytes();
   if (state.size() < needed) {
     throw Error(ErrorKind::input, "the saved state is too short for model " + model_.name);
   }
@@ -234,6 +271,7 @@ std::span<const std::byte> Parameters::load(std::span<const std::byte> state, cu
   const std::byte* from = state.data() + sizeof updates_;
   if (first_.bytes()) copy_to_device(first_.data(), from, first_.bytes(), stream);
   if (second_.bytes()) copy_to_device(second_.data(), from + first_.bytes(), second_.bytes(), stream);
+  if (drops_) copy_to_device(draws_.data(), from + first_.bytes() + second_.bytes(), draws_.bytes(), stream);
   return state.subspan(needed);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,12 @@ class Parameters {
   void compute_from_masters(cudaStream_t stream);  // makes the weights in the compute precision anew
 
   void initialize(std::uint64_t seed, cudaStream_t stream);
+  // The draws of dropout's masks so far, on the device.
+  std::uint64_t* draws() const { return draws_.as<std::uint64_t>(); }
+  void reset_draws();
+  // For a recorded update, which takes what differs from one to the next from the device's memory: counts it
+  // and puts that there, where it has changed.
+  void prepare_recorded_update(double learning_rate, double gradient_scale, cudaStream_t stream);
   // Those that lie in `parts`, which are widened to whole words; an update for the optimizer's count.
   void update(double learning_rate, double gradient_scale, cudaStream_t stream,
               std::span<const FlatRange> parts);
@@ -44,7 +51,7 @@ class Parameters {
   void write(int parameter, std::span<const float> values, cudaStream_t stream);
   std::uint64_t checksum(cudaStream_t stream) const;
 
-  // Momentum, second moments and the number of updates, as bytes on the host.
+  // Momentum, second moments, the number of updates and of dropout's draws, as bytes on the host.
   std::vector<std::byte> save(cudaStream_t stream) const;
   // Returns what it did not need. Error (input) where it is too short.
   std::span<const std::byte> load(std::span<const std::byte> state, cudaStream_t stream);
@@ -53,10 +60,13 @@ class Parameters {
   std::int64_t optimizer_bytes() const { return first_.bytes() + second_.bytes(); }
 
  private:
-  void update_range(FlatRange range, double learning_rate, double gradient_scale, const NormClip& clip,
-                    cudaStream_t stream);
+  UpdateScalars scalars(double learning_rate, double gradient_scale) const;
+  void update_range(FlatRange range, const UpdateScalars& scalars, const UpdateScalars* from_device,
+                    const NormClip& clip, cudaStream_t stream);
   template <typename F>
   void permute(int parameter, F&& visit) const;
+
+  std::size_t draw_bytes() const { return drops_ ? sizeof(std::uint64_t) : 0; }
 
   MemoryAccount& account_;
   const Model& model_;
@@ -64,7 +74,9 @@ class Parameters {
   Scalar gradient_type_;
   std::vector<std::int64_t> offsets_, pixels_;
   std::int64_t elements_ = 0, updates_ = 0;
-  DeviceMemory masters_, copies_, gradients_, first_, second_, squares_;
+  DeviceMemory masters_, copies_, gradients_, first_, second_, squares_, scalars_, draws_;
+  std::optional<UpdateScalars> on_device_;  // what lies in scalars_
+  bool drops_ = false;                      // whether the model draws masks
 };
 
 }  // namespace foretrain::device::cuda

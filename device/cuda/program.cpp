@@ -1,8 +1,10 @@
 #include "device/cuda/program.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "device/sparse_table.hpp"
 #include "sim/base/error.hpp"
 
 namespace foretrain::device::cuda {
@@ -55,6 +57,20 @@ int count_nodes(cudaStream_t stream, F&& enqueue) {
   return static_cast<int>(nodes);
 }
 
+// What a checkpoint must hold of an operator, in device memory.
+std::array<std::span<std::byte>, 2> kept_by(Runnable& runnable) {
+  const std::span<float> running = runnable.running_statistics();
+  return {std::span(reinterpret_cast<std::byte*>(running.data()), running.size_bytes()),
+          runnable.random_state()};
+}
+
+std::int64_t largest_table(const Model& model) {
+  std::int64_t rows = 0;
+  for (const Layer& layer : model.layers)
+    if (layer.kind == LayerKind::embedding) rows = std::max(rows, layer.embedding.vocabulary);
+  return rows;
+}
+
 std::int64_t most_channels(const Lowered& lowered) {
   std::int64_t most = 1;
   for (const Tensor& tensor : lowered.tensors) most = std::max(most, tensor.channels);
@@ -88,7 +104,9 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
     parameters_->initialize(options_.seed, context_.compute);
   }
   const std::int64_t pixels = lowered_.tensors[0].pixels();
-  arena_ = allocate(lowered_.arena_bytes);
+  arena_ = other != nullptr && other->arena_->bytes() >= lowered_.arena_bytes
+               ? other->arena_
+               : std::make_shared<DeviceMemory>(context_.account, lowered_.arena_bytes);
   const int input_bytes = model_.tokens > 0 ? 4 : bytes_of(type_);
   input_ = allocate(options_.batch * pixels * input_channels_ * input_bytes);
   labels_ = allocate(label_count() * 4);
@@ -96,17 +114,19 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
   partial_ = allocate(reduction_bytes(most_channels(lowered_)));
   counters_ = allocate(reduction_counters * 4);
   scratch_ = allocate(scratch_bytes(model_, input_channels_));
+  if (options_.gathers_rows) first_tokens_ = allocate(largest_table(model_) * 4);
   zero(loss_);
   zero(counters_);
   FORETRAIN_CUDA(cudaDeviceSynchronize());
   synthesize_input(options_.seed);
   // The search for plans must not run on zeros, which the chip multiplies faster.
-  fill_normal(arena_.bytes() / bytes_of(type_), arena_.data(), type_, 0.1f, options_.seed, context_.compute);
-  make_operators();
+  fill_normal(arena_->bytes() / bytes_of(type_), arena_->data(), type_, 0.1f, options_.seed,
+              context_.compute);
+  make_operators(other);
   list_items(lowered_);
   count_launches();
-  report_.activation_bytes = arena_.bytes() + input_.bytes();
-  report_.workspace_bytes = workspace_.bytes() + scratch_.bytes() + partial_.bytes();
+  report_.activation_bytes = arena_->bytes() + input_.bytes();
+  report_.workspace_bytes = workspace_->bytes() + scratch_.bytes() + partial_.bytes();
   if (other != nullptr) {
     // The same layers, whatever the batch.
     for (std::size_t i = 0; i < operators_.size(); ++i)
@@ -114,6 +134,7 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
     return;
   }
   reset_running_statistics();
+  parameters_->reset_draws();
   report_.parameter_bytes = parameters_->parameter_bytes();
   report_.gradient_bytes = parameters_->gradients().bytes;
   report_.optimizer_bytes = parameters_->optimizer_bytes();
@@ -135,7 +156,7 @@ std::int64_t CudaProgram::stored_channels() const {
   return (channels + word - 1) / word * word;
 }
 
-void CudaProgram::make_operators() {
+void CudaProgram::make_operators(const CudaProgram* other) {
   const double before = context_.plans.seconds_searched();
   Workspace search(context_.account);
   const Build build{context_,
@@ -145,7 +166,7 @@ void CudaProgram::make_operators() {
                     *parameters_,
                     type_,
                     options_.precision == Precision::tf32,
-                    arena_.data(),
+                    arena_->data(),
                     input_.data(),
                     input_channels_,
                     labels_.as<std::int32_t>(),
@@ -219,8 +240,10 @@ void CudaProgram::make_operators() {
     workspace = std::max(workspace, runnable->workspace());
     refresh_launches_ += runnable->refresh_launches();
   }
-  workspace_ = DeviceMemory(context_.account, workspace);
-  for (const auto& runnable : operators_) runnable->bind(workspace_.data());
+  workspace_ = other != nullptr && other->workspace_->bytes() >= workspace
+                   ? other->workspace_
+                   : std::make_shared<DeviceMemory>(context_.account, workspace);
+  for (const auto& runnable : operators_) runnable->bind(workspace_->data());
   report_.plan_search_seconds = context_.plans.seconds_searched() - before;
 }
 
@@ -293,8 +316,61 @@ void CudaProgram::update_parts(std::span<const FlatRange> parts) {
   if (refresh_launches_) refresh();
 }
 
+void CudaProgram::prepare_recorded_update() {
+  use_device(context_.device);
+  parameters_->prepare_recorded_update(learning_rate_, gradient_scale_, context_.compute);
+}
+
 void CudaProgram::accumulate_gradients(bool adds) {
   for (const auto& runnable : operators_) runnable->accumulate(adds);
+}
+
+SparseRows CudaProgram::sparse_rows(int parameter) const {
+  const SparseTable table = sparse_table(model_, parameter);
+  SparseRows rows{};
+  rows.batch = options_.batch;
+  rows.streams = input_elements_ / table.length;
+  rows.length = table.length;
+  rows.features = table.features;
+  rows.vocabulary = table.vocabulary;
+  rows.whole = table.whole;
+  rows.lookups = static_cast<int>(table.streams.size());
+  if (rows.lookups > SparseRows::most_lookups)
+    throw Error(ErrorKind::unavailable, "too many layers look up rows of one table");
+  std::copy(table.streams.begin(), table.streams.end(), rows.stream);
+  return rows;
+}
+
+std::int64_t CudaProgram::sparse_bytes(int parameter) const {
+  const SparseRows rows = sparse_rows(parameter);
+  return sparse_layout(rows.rows(), rows.features, bytes_of(parameters_->gradient_type())).bytes;
+}
+
+void CudaProgram::gather_rows(int parameter, Buffer part) {
+  use_device(context_.device);
+  const SparseRows rows = sparse_rows(parameter);
+  const Scalar type = parameters_->gradient_type();
+  auto* data = static_cast<std::byte*>(part.data);
+  cuda::gather_rows(rows, input_.as<std::int32_t>(), parameters_->gradient(parameter), type,
+                    first_tokens_.as<std::int32_t>(), reinterpret_cast<std::int64_t*>(data),
+                    data + sparse_layout(rows.rows(), rows.features, bytes_of(type)).values,
+                    context_.compute);
+}
+
+void CudaProgram::add_rows(int parameter, Buffer parts, int ranks) {
+  use_device(context_.device);
+  const SparseRows rows = sparse_rows(parameter);
+  const Scalar type = parameters_->gradient_type();
+  const SparseLayout layout = sparse_layout(rows.rows(), rows.features, bytes_of(type));
+  void* table = parameters_->gradient(parameter);
+  FORETRAIN_CUDA(cudaMemsetAsync(table, 0,
+                                 static_cast<std::size_t>(rows.vocabulary * rows.features * bytes_of(type)),
+                                 context_.compute));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto* part = static_cast<const std::byte*>(parts.data) + rank * layout.bytes;
+    cuda::add_rows(rows, reinterpret_cast<const std::int64_t*>(part), part + layout.values, table, type,
+                   context_.compute);
+  }
 }
 
 template <typename F>
@@ -388,6 +464,12 @@ void CudaProgram::weights_changed() {
   if (refresh_launches_) refresh();
 }
 
+// The copies in the compute precision are common.
+void CudaProgram::weights_updated_elsewhere() {
+  use_device(context_.device);
+  if (refresh_launches_) refresh();
+}
+
 std::vector<float> CudaProgram::read_parameter(int parameter) {
   use_device(context_.device);
   return parameters_->read(parameter, context_.compute);
@@ -411,12 +493,12 @@ std::vector<std::byte> CudaProgram::save_state() {
   FORETRAIN_CUDA(cudaStreamSynchronize(context_.compute));
   std::vector<std::byte> state = parameters_->save(context_.compute);
   for (const auto& runnable : operators_) {
-    const std::span<float> running = runnable->running_statistics();
-    const std::size_t at = state.size();
-    state.resize(at + running.size_bytes());
-    if (running.empty()) continue;
-    FORETRAIN_CUDA(
-        cudaMemcpy(state.data() + at, running.data(), running.size_bytes(), cudaMemcpyDeviceToHost));
+    for (const std::span<std::byte> kept : kept_by(*runnable)) {
+      const std::size_t at = state.size();
+      state.resize(at + kept.size());
+      if (kept.empty()) continue;
+      FORETRAIN_CUDA(cudaMemcpy(state.data() + at, kept.data(), kept.size(), cudaMemcpyDeviceToHost));
+    }
   }
   return state;
 }
@@ -426,15 +508,18 @@ void CudaProgram::load_state(std::span<const std::byte> state) {
   FORETRAIN_CUDA(cudaStreamSynchronize(context_.compute));
   state = parameters_->load(state, context_.compute);
   std::size_t needed = 0;
-  for (const auto& runnable : operators_) needed += runnable->running_statistics().size_bytes();
+  for (const auto& runnable : operators_) {
+    for (const std::span<std::byte> kept : kept_by(*runnable)) needed += kept.size();
+  }
   if (state.size() != needed) {
     throw Error(ErrorKind::input, "the saved state does not belong to model " + model_.name);
   }
   for (const auto& runnable : operators_) {
-    const std::span<float> running = runnable->running_statistics();
-    if (running.empty()) continue;
-    FORETRAIN_CUDA(cudaMemcpy(running.data(), state.data(), running.size_bytes(), cudaMemcpyHostToDevice));
-    state = state.subspan(running.size_bytes());
+    for (const std::span<std::byte> kept : kept_by(*runnable)) {
+      if (kept.empty()) continue;
+      FORETRAIN_CUDA(cudaMemcpy(kept.data(), state.data(), kept.size(), cudaMemcpyHostToDevice));
+      state = state.subspan(kept.size());
+    }
   }
   FORETRAIN_CUDA(cudaDeviceSynchronize());
 }

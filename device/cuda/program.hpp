@@ -31,15 +31,21 @@ class CudaProgram : public Program {
   void update() override;
   void update_parts(std::span<const FlatRange> parts) override;
   int update_launches() const override { return parameters_->update_launches() + refresh_launches_; }
+  void prepare_recorded_update() override;
   void set_learning_rate(double rate) override { learning_rate_ = rate; }
   void set_gradient_scale(double factor) override { gradient_scale_ = factor; }
 
   Buffer gradients() override { return parameters_->gradients(); }
   Buffer weights() override { return parameters_->masters(); }
   void weights_changed() override;
+  void weights_updated_elsewhere() override;
   std::int64_t gradient_offset(int parameter) const override { return parameters_->offset(parameter); }
 
   void accumulate_gradients(bool adds) override;
+
+  std::int64_t sparse_bytes(int parameter) const override;
+  void gather_rows(int parameter, Buffer part) override;
+  void add_rows(int parameter, Buffer parts, int ranks) override;
 
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override;
   void set_tokens(std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels) override;
@@ -61,6 +67,7 @@ class CudaProgram : public Program {
   static std::size_t index_of(const WorkItem& item) {
     return static_cast<std::size_t>(item.layer) * pass_count + static_cast<std::size_t>(item.pass);
   }
+  SparseRows sparse_rows(int parameter) const;
   std::int64_t stored_channels() const;
   std::int64_t label_count() const { return options_.batch * model_.targets(); }
   // Samples (or tokens) and labels, 4 bytes each, by pinned memory and the copy stream; make_input takes the
@@ -68,7 +75,7 @@ class CudaProgram : public Program {
   template <typename F>
   void stage(const void* samples, std::size_t sample_bytes, std::span<const std::int32_t> labels,
              F&& make_input);
-  void make_operators();
+  void make_operators(const CudaProgram* other);  // whose memory may be used, or null
   void list_items(const Lowered& lowered);
   void count_launches();
   void reset_running_statistics();
@@ -82,7 +89,10 @@ class CudaProgram : public Program {
   std::int64_t input_channels_, input_elements_;  // as stored; a sample's, as given
 
   std::shared_ptr<Parameters> parameters_;
-  DeviceMemory arena_, input_, labels_, loss_, partial_, counters_, scratch_, workspace_, staged_;
+  // Between steps nothing of worth lies in them: programs of one model use the same.
+  std::shared_ptr<DeviceMemory> arena_, workspace_;
+  DeviceMemory input_, labels_, loss_, partial_, counters_, scratch_, staged_;
+  DeviceMemory first_tokens_;  // of gather_rows
   PinnedMemory pinned_;
   TimingEvent copied_, consumed_;
   Lowered lowered_;

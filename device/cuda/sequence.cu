@@ -62,9 +62,14 @@ __global__ void activation_backward_kernel(int64_t vectors, const T* x, const T*
   });
 }
 
+__global__ void next_draw_kernel(uint64_t* draw) {
+  ++*draw;
+}
+
 template <typename T, int width>
-__global__ void dropout_kernel(int64_t vectors, uint64_t seed, unsigned threshold, float scale, const T* x,
-                               T* y) {
+__global__ void dropout_kernel(int64_t vectors, uint64_t layer_seed, const uint64_t* draw,
+                               unsigned threshold, float scale, const T* x, T* y) {
+  const uint64_t seed = layer_seed + *draw;
   each_vector<T, width>(vectors, x, y, [=](float(&values)[width], int64_t index) {
 #pragma unroll
     for (int i = 0; i < width; ++i)
@@ -160,9 +165,14 @@ void dropout(Scalar type, std::int64_t count, const Dropout& dropout, const void
     using T = decltype(element);
     constexpr int w = decltype(width)::value;
     dropout_kernel<T, w><<<blocks_for(count / w), item_threads, 0, stream>>>(
-        count / w, dropout.seed, dropout_threshold(dropout.probability), 1 / (1 - dropout.probability),
-        static_cast<const T*>(x), static_cast<T*>(y));
+        count / w, dropout.seed, dropout.draw, dropout_threshold(dropout.probability),
+        1 / (1 - dropout.probability), static_cast<const T*>(x), static_cast<T*>(y));
   });
+  FORETRAIN_LAUNCHED();
+}
+
+void next_draw(std::uint64_t* draw, cudaStream_t stream) {
+  next_draw_kernel<<<1, 1, 0, stream>>>(draw);
   FORETRAIN_LAUNCHED();
 }
 

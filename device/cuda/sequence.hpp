@@ -28,6 +28,24 @@ void embedding_backward(Scalar type, const EmbeddingShape& shape, const std::int
 void positions_backward(Scalar type, const EmbeddingShape& shape, const void* dy,
                         const GradientSink& positions, cudaStream_t stream);
 
+// A table's gradient as rows and numbers (device/sparse_table.hpp): `lookups` streams of tokens {batch,
+// streams, length} are looked up in it.
+struct SparseRows {
+  static constexpr int most_lookups = 8;
+  std::int64_t batch, streams, length, features, vocabulary;
+  int lookups;
+  int stream[most_lookups];
+  bool whole;
+  std::int64_t tokens() const { return lookups * batch * length; }
+  std::int64_t rows() const { return (whole ? vocabulary : 0) + tokens(); }
+};
+// first: scratch, a whole number of 32 bits a row of the table.
+void gather_rows(const SparseRows& shape, const std::int32_t* tokens, const void* table, Scalar type,
+                 std::int32_t* first, std::int64_t* numbers, void* values, cudaStream_t stream);
+// Adds one rank's rows.
+void add_rows(const SparseRows& shape, const std::int64_t* numbers, const void* values, void* table,
+              Scalar type, cudaStream_t stream);
+
 // moments: of layer_norm mean and 1 / deviation of each row, of rms_norm 1 / root of the mean square.
 struct RowNorm {
   std::int64_t rows, channels;
@@ -50,11 +68,14 @@ void activation_forward(Scalar type, Activation activation, std::int64_t count, 
 void activation_backward(Scalar type, Activation activation, std::int64_t count, const void* x,
                          const void* dy, void* dx, cudaStream_t stream);
 
-// A function of seed and index alone, so that the backward pass finds the elements that were dropped.
+// A function of seed, draw and index alone, so that the backward pass finds the elements that were dropped.
+// The draw is read from the device, so that recorded work draws anew.
 struct Dropout {
   float probability = 0;
   std::uint64_t seed = 0;
+  const std::uint64_t* draw = nullptr;
 };
+void next_draw(std::uint64_t* draw, cudaStream_t stream);  // adds 1
 void dropout(Scalar type, std::int64_t count, const Dropout& dropout, const void* x, void* y,
              cudaStream_t stream);
 

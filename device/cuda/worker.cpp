@@ -11,6 +11,49 @@ namespace {
 
 constexpr double gate_limit = 1.0;  // seconds
 
+// A CUDA graph, captured from the compute stream. Other threads may go on as they like meanwhile.
+class CudaRecording : public Recording {
+ public:
+  CudaRecording(int device, cudaStream_t stream, const std::function<void()>& work)
+      : device_(device), stream_(stream) {
+    cudaGraph_t graph = nullptr;
+    FORETRAIN_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    try {
+      work();
+    } catch (const Error& error) {
+      cudaStreamEndCapture(stream_, &graph);
+      cudaGetLastError();
+      if (graph) cudaGraphDestroy(graph);
+      throw Error(ErrorKind::unavailable,
+                  std::string("this work cannot be captured as a CUDA graph: ") + error.what());
+    }
+    FORETRAIN_CUDA(cudaStreamEndCapture(stream_, &graph));
+    std::size_t nodes = 0;
+    FORETRAIN_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
+    nodes_ = static_cast<std::int64_t>(nodes);
+    const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    FORETRAIN_CUDA(made);
+    FORETRAIN_CUDA(cudaGraphUpload(executable_, stream_));
+  }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  ~CudaRecording() override {
+    if (executable_) cudaGraphExecDestroy(executable_);
+  }
+  void issue() override {
+    use_device(device_);
+    FORETRAIN_CUDA(cudaGraphLaunch(executable_, stream_));
+  }
+  std::int64_t nodes() const override { return nodes_; }
+
+ private:
+  int device_;
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+  std::int64_t nodes_ = 0;
+};
+
 // CUDA gives a stream its hardware channel when it is first used, and channels by turns to two units that
 // feed the device. Where communication waits for a gradient in the unit of compute, each kernel of compute
 // begins 0.9 us later: of their neighbours in this order none share one. All at once, for other workers of
@@ -69,6 +112,11 @@ cudaStream_t CudaWorker::stream(StreamKind kind) const {
       break;
   }
   return context_.compute;
+}
+
+std::unique_ptr<Recording> CudaWorker::record_work(std::function<void()> work) {
+  use_device(context_.device);
+  return std::make_unique<CudaRecording>(context_.device, context_.compute, work);
 }
 
 Event CudaWorker::make_event() {

@@ -18,6 +18,8 @@ class CudaWorker : public Worker {
   std::unique_ptr<Program> build(const Model& model, const BuildOptions& options) override;
   std::unique_ptr<Communicator> join(const CommunicatorId& id, int rank, int ranks) override;
 
+  std::unique_ptr<Recording> record_work(std::function<void()> work) override;
+
   Event make_event() override;
   void record(Event event, StreamKind stream) override;
   void wait(StreamKind stream, Event event) override;

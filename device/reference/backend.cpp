@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "device/reference/communicator.hpp"
 #include "device/reference/program.hpp"
@@ -18,6 +20,15 @@ namespace foretrain::device::reference {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+class ReferenceRecording : public Recording {
+ public:
+  explicit ReferenceRecording(std::function<void()> work) : work_(std::move(work)) {}
+  void issue() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
 
 class ReferenceWorker : public Worker {
  public:
@@ -30,6 +41,10 @@ class ReferenceWorker : public Worker {
   }
   std::unique_ptr<Communicator> join(const CommunicatorId& id, int rank, int ranks) override {
     return reference::join(id, rank, ranks);
+  }
+
+  std::unique_ptr<Recording> record_work(std::function<void()> work) override {
+    return std::make_unique<ReferenceRecording>(std::move(work));
   }
 
   Event make_event() override {

@@ -10,6 +10,7 @@
 #include "device/reference/layers.hpp"
 #include "device/reference/optimizer.hpp"
 #include "device/reference/sequence_passes.hpp"
+#include "device/sparse_table.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -116,6 +117,59 @@ class ReferenceProgram : public Program {
       std::copy_n(flat_.begin() + offsets_[p], weights_[p].size(), weights_[p].begin());
   }
   void accumulate_gradients(bool adds) override { adds_ = adds; }
+
+  std::int64_t sparse_bytes(int parameter) const override {
+    const SparseTable table = sparse_table(model_, parameter);
+    return sparse_layout(table.rows(batch_), table.features, bytes_of(options_.gradients)).bytes;
+  }
+
+  void gather_rows(int parameter, Buffer part) override {
+    const SparseTable table = sparse_table(model_, parameter);
+    const SparseLayout layout =
+        sparse_layout(table.rows(batch_), table.features, bytes_of(options_.gradients));
+    auto* numbers = static_cast<std::int64_t*>(part.data);
+    auto* values = static_cast<std::byte*>(part.data) + layout.values;
+    std::vector<bool> given(at(table.vocabulary), false);
+    const std::int64_t streams = element_count(model_.input) / table.length;
+    std::int64_t row = table.whole ? table.vocabulary : 0;
+    const auto give = [&](std::int64_t place, std::int64_t number) {
+      numbers[place] = number;
+      for (std::int64_t f = 0; number >= 0 && f < table.features; ++f)
+        store(values, place * table.features + f, options_.gradients,
+              load(gradients_.data(), offsets_[at(parameter)] + number * table.features + f,
+                   options_.gradients));
+    };
+    for (const int stream : table.streams) {
+      for (std::int64_t i = 0; i < batch_ * table.length; ++i, ++row) {
+        const std::int64_t from = (i / table.length * streams + stream) * table.length + i % table.length;
+        const std::int32_t token = tokens_[at(from)];
+        give(row, given[at(token)] ? -1 : token);
+        given[at(token)] = true;
+      }
+    }
+    for (std::int64_t number = 0; table.whole && number < table.vocabulary; ++number)
+      give(number, given[at(number)] ? -1 : number);
+  }
+
+  void add_rows(int parameter, Buffer parts, int ranks) override {
+    const SparseTable table = sparse_table(model_, parameter);
+    const std::int64_t rows = table.rows(batch_), offset = offsets_[at(parameter)];
+    const SparseLayout layout = sparse_layout(rows, table.features, bytes_of(options_.gradients));
+    for (std::int64_t e = 0; e < table.vocabulary * table.features; ++e)
+      store(gradients_.data(), offset + e, options_.gradients, 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto* part = static_cast<const std::byte*>(parts.data) + rank * layout.bytes;
+      const auto* numbers = reinterpret_cast<const std::int64_t*>(part);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t f = 0; numbers[row] >= 0 && f < table.features; ++f) {
+          const std::int64_t to = offset + numbers[row] * table.features + f;
+          store(gradients_.data(), to, options_.gradients,
+                load(gradients_.data(), to, options_.gradients) +
+                    load(part + layout.values, row * table.features + f, options_.gradients));
+        }
+      }
+    }
+  }
 
   void set_input(std::span<const float> samples, std::span<const std::int32_t> labels) override {
     if (model_.tokens > 0) throw Error(ErrorKind::failure, "set_input: the model reads tokens");

@@ -129,7 +129,13 @@ const Schema& sequence_schema() {
            .type = Type::integer,
            .description = "of batching bucketed: buckets of equally many samples (10 where it is not given)",
            .at_least = 1,
-           .at_most = 10000}}};
+           .at_most = 10000},
+          {.name = "multiple",
+           .type = Type::integer,
+           .description = "rows are padded up to a multiple of so many positions",
+           .default_value = "1",
+           .at_least = 1,
+           .at_most = 100000}}};
   return schema;
 }
 

@@ -123,6 +123,7 @@ std::shared_ptr<SequenceLengths> read_sequence_lengths(const Value& map, Diagnos
                                                      LengthBatching::bucketed, LengthBatching::packed});
   made->buckets =
       static_cast<int>(std::clamp<std::int64_t>(fields.integer("buckets").value_or(10), 1, 10000));
+  made->multiple = fields.integer("multiple").value_or(1);
   if (fields.has("buckets") && made->batching != LengthBatching::bucketed)
     diagnostics.error(fields.where("buckets"), "buckets: belongs to batching 'bucketed'");
   return diagnostics.error_count() == before ? made : nullptr;

@@ -27,10 +27,12 @@ struct LengthCount {
 struct SequenceLengths {
   std::vector<LengthCount> histogram;  // by length, each once
   LengthBatching batching = LengthBatching::pad_batch;
-  int buckets = 10;  // bucketed: of equally many samples each
+  int buckets = 10;           // bucketed: of equally many samples each
+  std::int64_t multiple = 1;  // rows are padded up to one of it
   // The scenario's model at another length; null where it cannot be built.
   std::function<std::shared_ptr<const Model>(std::int64_t)> model_at;
-  std::int64_t longest() const { return histogram.empty() ? 0 : histogram.back().length; }
+  std::int64_t padded(std::int64_t length) const { return (length + multiple - 1) / multiple * multiple; }
+  std::int64_t longest() const { return histogram.empty() ? 0 : padded(histogram.back().length); }
   double mean() const;
 };
 

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
+#include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
 
 namespace foretrain {
@@ -27,7 +30,76 @@ void each_timing(Profile& profile, Visit visit) {
     for (PassTiming& timing : entry.passes) visit(timing);
   for (OptimizerEntry& entry : profile.optimizers) visit(entry.update);
   for (StepWorkEntry& entry : profile.step_work)
-    if (entry.what != "input_copy") visit(entry.timing);
+    if (entry.what != "input_copy" && entry.what != captured_step_work) visit(entry.timing);
+}
+
+using Place = std::pair<std::int64_t, std::int64_t>;  // batch and length
+
+// Seconds of a model's passes at one place, each with its share of the gaps between kernels.
+std::map<Place, double> seconds_of_passes(const Profile& profile, const std::string& model,
+                                          Precision precision) {
+  std::map<Place, std::map<std::string, double>> of_layer;  // later entries win
+  for (const OperatorEntry& entry : profile.operators) {
+    if (entry.context != model || entry.precision != precision) continue;
+    double& seconds = of_layer[{entry.batch, entry.sequence}][entry.layer];
+    seconds = 0;
+    for (const PassTiming& pass : entry.passes) seconds += pass.device.median;
+  }
+  std::map<Place, double> sums;
+  for (const auto& [place, layers] : of_layer)
+    for (const auto& [layer, seconds] : layers) sums[place] += seconds;
+  return sums;
+}
+
+// What belongs to the step and to no layer; no copy of the input, which comes before the capture.
+double seconds_beside(const Profile& profile, const std::string& model, Precision precision, Place place) {
+  double seconds = 0;
+  for (const OptimizerEntry& entry : profile.optimizers)
+    if (entry.model == model && entry.precision == precision) seconds = entry.update.device.median;
+  for (const StepWorkEntry& entry : profile.step_work)
+    if (entry.model == model && entry.precision == precision && Place(entry.batch, entry.sequence) == place &&
+        entry.what != "input_copy" && entry.what != captured_step_work)
+      seconds += entry.timing.device.median;
+  return seconds;
+}
+
+struct Captured {
+  std::map<Place, double> factor;  // of the passes' times when captured, where that was measured
+  std::vector<double> factors, hosts;
+};
+
+Captured captured_steps(const Profile& profile, const std::string& model, Precision precision) {
+  Captured out;
+  const std::map<Place, double> passes = seconds_of_passes(profile, model, precision);
+  for (const StepWorkEntry& step : profile.step_work) {
+    if (step.what != captured_step_work || step.model != model || step.precision != precision) continue;
+    const Place place{step.batch, step.sequence};
+    const auto found = passes.find(place);
+    const double left = step.timing.device.median - seconds_beside(profile, model, precision, place);
+    if (found == passes.end() || found->second <= 0 || left <= 0) continue;
+    out.factor[place] = left / found->second;
+    out.factors.push_back(left / found->second);
+    out.hosts.push_back(step.timing.host.median);
+  }
+  return out;
+}
+
+// Kernels of a captured step as they were measured in it, by model, batch and length; the mean of these where
+// a place was not measured. Returns whether there are any.
+bool take_captured(Profile& profile, const Scenario& scenario, double host_factor) {
+  if (!scenario.model) return false;
+  const std::string& model = scenario.model->name;
+  const Captured captured = captured_steps(profile, model, scenario.precision);
+  if (captured.factors.empty()) return false;
+  const double usual = median(captured.factors), host = median(captured.hosts) * host_factor;
+  for (OperatorEntry& entry : profile.operators) {
+    if (entry.context != model || entry.precision != scenario.precision) continue;
+    const auto own = captured.factor.find({entry.batch, entry.sequence});
+    for (PassTiming& pass : entry.passes)
+      scale(pass.device, own == captured.factor.end() ? usual : own->second);
+  }
+  for (OptimizerEntry& entry : profile.optimizers) set(entry.update.host, host);
+  return true;
 }
 
 }  // namespace
@@ -51,7 +123,8 @@ ExecutedScenario::ExecutedScenario(const Scenario& scenario, int workers) : give
     if (is_graph) set(timing.host, 0);
     scale(timing.host, factor);
   });
-  if (is_graph) {
+  const bool is_measured = is_graph && take_captured(*profile, scenario, factor);
+  if (is_graph && !is_measured) {
     const double launch = profile->launches.empty() ? assumed_launch : profile->launches.back().launch.median;
     for (OptimizerEntry& entry : profile->optimizers) set(entry.update.host, launch * factor);
   }
@@ -63,10 +136,11 @@ ExecutedScenario::ExecutedScenario(const Scenario& scenario, int workers) : give
                     "as calibrated",
                     factor));
   }
-  if (is_graph) {
+  if (is_graph && !is_measured) {
     made->warnings.push_back(
-        "cuda_graph: the host takes one launch for a captured step (assumed: no profile has measured one); "
-        "collectives are launched as before, and kernels take as long");
+        "cuda_graph: the host takes one launch for a captured step (assumed: the profile has measured none "
+        "of "
+        "this model); collectives are launched as before, and kernels take as long");
   }
   changed = std::move(made);
 }

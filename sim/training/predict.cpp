@@ -175,9 +175,12 @@ DrawnSteps drawn_steps(const UnequalSteps& unequal, const StepChange& change,
                        std::shared_ptr<const CollectiveModel>& network) {
   DrawnSteps out;
   std::vector<double> medians, lows, highs;
+  std::map<std::vector<std::int64_t>, std::size_t> seen;  // the first draw of these rows
   for (const LengthDraw& draw : unequal.drawn().draws) {
-    out.steps.push_back(predict_alike_step(unequal.scenario_of(draw), change, network));
-    out.mean += out.steps.back().mean / UnequalSteps::draws;
+    const auto [first, is_new] = seen.emplace(draw.rows, out.steps.size());
+    out.steps.push_back(is_new ? predict_alike_step(unequal.scenario_of(draw), change, network)
+                               : out.steps[first->second]);
+    out.mean += out.steps.back().mean / unequal.draws();
     medians.push_back(out.steps.back().p50);
     lows.push_back(out.steps.back().p05);
     highs.push_back(out.steps.back().p95);
@@ -241,7 +244,7 @@ Result predict_unequal(const Scenario& scenario, const PredictOptions& options) 
   const double rows = static_cast<double>(scenario.batch_per_worker) * workers / drawn.mean;
   use.padded_per_second = rows * streams * lengths.padded;
   use.useful_per_second = rows * streams * lengths.useful;
-  for (const LengthDraw& draw : lengths.draws) use.waiting += unequal.waiting(draw) / UnequalSteps::draws;
+  for (const LengthDraw& draw : lengths.draws) use.waiting += unequal.waiting(draw) / unequal.draws();
   result.samples_per_second = rows * lengths.samples_a_row;
   result.units_per_second = use.useful_per_second;
   result.limiting.text += " " + lengths_verdict(use, result.step.time);

@@ -26,3 +26,35 @@ TEST_CASE("a model of tokens is trained on text") {
   const std::string record = foretrain::test::read_file(folder.path("run.json"));
   CHECK(record.find("\"checksum") != std::string::npos);
 }
+
+// Rows of unequal lengths, captured, from calibration and prediction to validation.
+TEST_CASE("samples of unequal lengths are calibrated, predicted, trained and validated") {
+  const TemporaryFolder folder;
+  folder.write("small.yaml",
+               "unit: tokens\ninput: { tokens: 64 }\nsequence: 12\nlayers:\n"
+               "  - embedding: { name: table, out: 8 }\n  - gru: { hidden: 8 }\n"
+               "  - linear: { out: tokens }\n  - softmax_cross_entropy\n");
+  for (const char* length : {"4", "12"}) {
+    const Finished done = run_foretrain(
+        {"calibrate", "--device", "reference", "--model", folder.path("small.yaml"), "--batch", "2,4",
+         "--sequence", length, "--gpus", "1", "--seconds", "1", "--append", "--out", folder.path("p.json")});
+    CAPTURE(done.err);
+    REQUIRE(done.status == 0);
+  }
+  CHECK(foretrain::test::read_file(folder.path("p.json")).find("captured_step") != std::string::npos);
+  folder.write("s.yaml",
+               "model: small.yaml\nprofile: p.json\nbatch: { per_worker: 4 }\n"
+               "sequence: { lengths: { 3: 4, 5: 3, 10: 2 }, batching: bucketed, buckets: 3, multiple: 4 }\n"
+               "cluster: { topology: one-node, workers: 1 }\nexecution: { cuda_graph: true }\n");
+  const Finished done = run_foretrain({"run", folder.path("s.yaml"), "--device", "reference", "--steps", "6",
+                                       "--warmup", "1", "--out", folder.path("run.json")});
+  CAPTURE(done.err);
+  REQUIRE(done.status == 0);
+  CHECK(done.out.find("% padding") != std::string::npos);
+  const std::string record = foretrain::test::read_file(folder.path("run.json"));
+  CHECK(record.find("\"useful_units_per_s\"") != std::string::npos);
+  CHECK(record.find("\"prediction\"") != std::string::npos);
+  const Finished validated = run_foretrain({"validate", folder.path("run.json")});
+  CAPTURE(validated.err);
+  CHECK(validated.status == 0);
+}

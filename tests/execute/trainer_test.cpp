@@ -45,7 +45,8 @@ struct Outcome {
 };
 
 // Steps of `workers` ranks in threads, the batch dealt out among ranks and micro-batches in order.
-Outcome train(const Model& model, Strategy strategy, int workers, const Batch& batch, int steps) {
+Outcome train(const Model& model, Strategy strategy, int workers, const Batch& batch, int steps,
+              bool captures = false) {
   const auto size = static_cast<std::int64_t>(batch.labels.size());
   const std::int64_t micro_size = size / workers / strategy.accumulation;
   const auto backend = reference::make_backend();
@@ -67,10 +68,12 @@ Outcome train(const Model& model, Strategy strategy, int workers, const Batch& b
       program->set_input(mine.samples, mine.labels);
       item_end = measure_item_ends(*worker, *program, exchange, [] {});
     }
-    Trainer trainer(*worker, *program, communicator.get(), model, strategy, rank, workers, item_end);
+    Trainer trainer(*worker, *program, communicator.get(), model, strategy, rank, workers, item_end,
+                    captures);
     if (rank == 0) outcome.buckets = trainer.buckets().size();
-    const StepMarks marks = trainer.make_marks();
+    StepMarks marks = trainer.make_marks();
     for (int step = 0; step < steps; ++step) {
+      marks.phases = step % 2 == 1;  // a captured step has other parts then
       trainer.issue_step(marks, [&](int micro) {
         const Batch mine =
             part(model, batch, (rank * strategy.accumulation + micro) * micro_size, micro_size);
@@ -173,6 +176,24 @@ TEST_CASE("micro-batches add up to the whole batch") {
   strategy.accumulation = 3;
   const Outcome split = train(model, strategy, 2, batch, 3);
   CHECK(difference(split.weights, whole.weights) < 1e-6);
+}
+
+TEST_CASE("captured steps train as others do") {
+  const Model model = test::tiny_cnn();
+  const Batch batch = made_batch(model, 12, 12);
+  for (StrategyKind kind : {StrategyKind::independent, StrategyKind::ddp, StrategyKind::parameter_server}) {
+    for (int accumulation : {1, 3}) {
+      Strategy strategy = strategy_of(kind);
+      strategy.accumulation = accumulation;
+      strategy.servers = 2;
+      const int workers = kind == StrategyKind::independent ? 1 : 2;
+      const Outcome direct = train(model, strategy, workers, batch, 4);
+      const Outcome captured = train(model, strategy, workers, batch, 4, true);
+      CAPTURE(name_of(kind));
+      CHECK(captured.checksums == direct.checksums);
+      CHECK(captured.weights == direct.weights);
+    }
+  }
 }
 
 TEST_CASE("replicas stay identical, independent workers do not") {

@@ -180,3 +180,43 @@ TEST_CASE("the campaign that is committed fits slices of nine minutes" * doctest
   REQUIRE_MESSAGE(done.status == 0, done.err);
   CHECK_FALSE(contains(done.out, "longer than nine minutes"));
 }
+
+TEST_CASE("rows of unequal lengths and captured steps have calibrations and scenarios of their own" *
+          doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string list = folder.write(
+      "rows.yaml",
+      "calibration:\n"
+      "  - { model: char-rnn, precision: bf16, batches: 4 16 }\n"
+      "  - { model: char-rnn, precision: bf16, batches: 8, sequences: 50 200 }\n"
+      "rows:\n"
+      "  - { slice: u, group: one, model: char-rnn, precision: bf16, batch: 8, gpus: 1, lengths: 50:3 200:1, "
+      "batching: pad_batch, step: 2 }\n"
+      "  - { slice: c, group: one, model: char-rnn, precision: bf16, batch: 8, gpus: 1, cuda_graph: true, "
+      "step: 2 }\n");
+  const auto slice = [&](const char* name) {
+    const Finished done = campaign({list, "--slice", name, "--out", folder.path("out"), "--dry-run"});
+    REQUIRE_MESSAGE(done.status == 0, done.err);
+    return done.out;
+  };
+  const std::string unequal = slice("u");
+  CHECK(contains(unequal, "--batch 8 --precision bf16"));
+  CHECK(contains(unequal, "--sequence 50"));
+  CHECK(contains(unequal, "--sequence 200"));
+  CHECK_FALSE(contains(unequal, "--batch 4,16"));
+  CHECK(contains(test::read_file(folder.path("out/u/char-rnn-bf16-8-pad-batch-ddp-1x1.yaml")),
+                 "sequence: { lengths: { 50: 3, 200: 1 }, batching: pad_batch }"));
+  const std::string captured = slice("c");
+  CHECK(contains(captured, "--batch 4,16"));
+  CHECK_FALSE(contains(captured, "--sequence"));
+  CHECK(contains(test::read_file(folder.path("out/c/char-rnn-bf16-8-captured-ddp-1x1.yaml")),
+                 "execution: { cuda_graph: true }"));
+  const Finished alone =
+      campaign({folder.write("bad.yaml",
+                             "calibration:\n  - { model: a, precision: bf16, batches: 4 }\n"
+                             "rows:\n  - { slice: u, group: one, model: a, precision: bf16, "
+                             "batch: 8, gpus: 1, batching: packed, step: 2 }\n"),
+                "--list"});
+  CHECK(alone.status == 2);
+  CHECK(contains(alone.err, "lengths and batching go together"));
+}
