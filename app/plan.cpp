@@ -22,7 +22,7 @@ namespace {
 
 struct Options : PredictingOptions {
   std::string file, deadline, budget;
-  std::vector<std::string> vary;
+  std::vector<std::string> vary, zip;
   unsigned threads = 0;
 };
 
@@ -50,7 +50,7 @@ int plan(const Options& options) {
   }
   std::unique_ptr<FileWriter> json;
   if (!options.json.empty()) json = std::make_unique<FileWriter>(options.json);
-  Grid grid(options.file, options, parse_axes(options.vary), options.threads);
+  Grid grid(options.file, options, parse_axes(options.vary, options.zip), options.threads);
   grid.compute();
   end_progress();
   const Sweep rows = grid.rows();
@@ -77,7 +77,7 @@ Action prepare_plan(CLI::App& command) {
       ->type_name("TIME");
   command.add_option("--budget", options->budget, "the job costs at most this, as in 400USD")
       ->type_name("AMOUNT");
-  add_vary_options(command, options->vary, options->threads);
+  add_vary_options(command, options->vary, options->zip, options->threads);
   add_predicting_options(command, *options);
   return [options] { return plan(*options); };
 }

@@ -15,6 +15,8 @@
 #include "sim/output/csv.hpp"
 #include "sim/output/html.hpp"
 #include "sim/output/json.hpp"
+#include "sim/output/kineto_trace.hpp"
+#include "sim/output/perfetto_trace.hpp"
 #include "sim/output/trace.hpp"
 
 namespace foretrain::app {
@@ -69,8 +71,11 @@ void add_predicting_options(CLI::App& command, PredictingOptions& options) {
   command.add_option("--csv", options.csv, "write the results as CSV, a row each; - is standard output")
       ->type_name("FILE|-");
   command
-      .add_option("--trace", options.trace,
-                  "write a step as a trace that ui.perfetto.dev opens; compressed where the name ends in .gz")
+      .add_option(
+          "--trace", options.trace,
+          "write a step as a trace that ui.perfetto.dev opens; as Perfetto's own where the name ends in "
+          ".pftrace, "
+          "in the shape of PyTorch's profiler where it ends in .pt.trace.json; compressed where in .gz")
       ->type_name("FILE");
   command.add_option("--report", options.report, "write the results as one HTML page")
       ->type_name("FILE.html");
@@ -106,6 +111,7 @@ ResultTargets::ResultTargets(const PredictingOptions& options) {
   json_ = open_target(options.json);
   csv_ = open_target(options.csv);
   trace_ = open_target(options.trace);
+  trace_name_ = options.trace;
   report_ = open_target(options.report);
 }
 
@@ -119,7 +125,18 @@ void ResultTargets::write(std::span<const Result> results, const Timeline* timel
 void ResultTargets::write_beside(std::span<const Result> results, const Timeline* timeline) {
   fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
   write_report(results);
-  if (timeline != nullptr) fill(trace_.get(), [&](const TextSink& sink) { write_trace(*timeline, sink); });
+  if (timeline == nullptr || results.empty()) return;
+  fill(trace_.get(), [&](const TextSink& sink) {
+    std::string name = trace_name_;
+    if (name.ends_with(".gz")) name.erase(name.size() - 3);
+    if (name.ends_with(".pftrace") || name.ends_with(".perfetto-trace")) {
+      write_perfetto_trace(*timeline, results.front(), sink);
+    } else if (name.ends_with(".pt.trace.json")) {
+      write_kineto_trace(*timeline, results.front(), sink);
+    } else {
+      write_trace(*timeline, sink);
+    }
+  });
 }
 
 void ResultTargets::write_report(std::span<const Result> results) {

@@ -48,6 +48,7 @@ class ResultTargets {
   void write_report(std::span<const Result> results);
 
   std::unique_ptr<FileWriter> json_, csv_, trace_, report_;
+  std::string trace_name_;  // its ending says which format
   bool table_ = true;
 };
 

@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "app/messages.hpp"
 #include "app/predicting.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
-#include "sim/input/document.hpp"
+#include "sim/input/gunzip.hpp"
 #include "sim/output/html.hpp"
 #include "sim/output/result_reader.hpp"
 
@@ -19,16 +20,19 @@ struct Options {
 };
 
 int report(const Options& options) {
-  std::vector<Result> results;
+  std::vector<ReadResults> read;
   std::vector<Diagnostic> findings;
   for (const std::string& file : options.files) {
     try {
-      for (Result& result : read_results(read_file_limited(file), file)) results.push_back(std::move(result));
+      read.push_back(read_results_of(read_possibly_compressed(file), file));
     } catch (const Error& wrong) {
       findings.insert(findings.end(), wrong.diagnostics().begin(), wrong.diagnostics().end());
     }
   }
   if (!findings.empty()) throw Error(std::move(findings));
+  std::vector<std::string> notes;
+  const std::vector<Result> results = joined_results(std::move(read), notes);
+  for (const std::string& text : notes) warning(text);
   FileWriter writer(options.out);
   write_html(results, validation_that_ships(), [&](std::string_view piece) { writer.write(piece); });
   writer.commit();
@@ -39,7 +43,9 @@ int report(const Options& options) {
 
 Action prepare_report(CLI::App& command) {
   auto options = std::make_shared<Options>();
-  command.add_option("RESULT.json", options->files, "results that --json has written, a sweep's too")
+  command
+      .add_option("RESULT.json", options->files,
+                  "results that --json has written, a sweep's and its parts' too")
       ->required();
   command.add_option("-o,--out", options->out, "the page; - is standard output")
       ->type_name("OUT.html")

@@ -55,9 +55,13 @@ std::string scenario_name(const ScenarioSource& source) {
 }
 
 Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings) {
+  return scenario_from(source, settings, Catalog(data_directories()));
+}
+
+Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings,
+                       const Catalog& catalog) {
   Diagnostics diagnostics;
-  std::optional<Scenario> scenario =
-      parse_scenario(source.text, source.file, Catalog(data_directories()), settings, diagnostics);
+  std::optional<Scenario> scenario = parse_scenario(source.text, source.file, catalog, settings, diagnostics);
   diagnostics.throw_errors();
   return std::move(*scenario);
 }

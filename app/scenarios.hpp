@@ -7,6 +7,10 @@
 #include "app/predicting.hpp"
 #include "sim/input/scenario.hpp"
 
+namespace foretrain {
+class Catalog;
+}
+
 namespace foretrain::app {
 
 // The text of a scenario and the name that messages show.
@@ -20,6 +24,8 @@ std::string scenario_name(const ScenarioSource& source);
 
 // Safe to call from several threads. Throws Error with all that is wrong.
 Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings);
+Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings,
+                       const Catalog& catalog);
 
 // In the order of `files`. Throws Error with what is wrong in all of them.
 std::vector<Scenario> read_scenarios(const std::vector<std::string>& files, const PredictingOptions& options);

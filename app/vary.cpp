@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "sim/base/error.hpp"
@@ -123,6 +125,7 @@ Axis parse_axis(const std::string& text) {
 std::size_t grid_size(const std::vector<Axis>& axes) {
   std::size_t size = 1;
   for (const Axis& axis : axes) {
+    if (axis.with_previous) continue;
     size *= axis.values.size();
     if (size > most_points) throw Error(ErrorKind::input, "sweep: the grid has more than a million points");
   }
@@ -133,9 +136,59 @@ std::vector<std::string> values_at(const std::vector<Axis>& axes, std::size_t po
   std::vector<std::string> values(axes.size());
   for (std::size_t i = axes.size(); i-- > 0;) {
     values[i] = axes[i].values[point % axes[i].values.size()];
-    point /= axes[i].values.size();
+    if (!axes[i].with_previous) point /= axes[i].values.size();
   }
   return values;
+}
+
+namespace {
+
+std::optional<std::size_t> number_of(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  const auto number = parse_number(text);
+  const auto* value = std::get_if<double>(&number);
+  constexpr double most = 1e6;
+  if (value == nullptr || *value < 0 || *value > most || *value != std::floor(*value)) return std::nullopt;
+  return static_cast<std::size_t>(*value);
+}
+
+}  // namespace
+
+Shard read_shard(const std::string& text) {
+  if (!text.empty()) {
+    const std::size_t slash = text.find('/');
+    const auto index = parse_number(text.substr(0, slash));
+    const auto of = slash == std::string::npos ? std::variant<double, UnitError>(UnitError{})
+                                               : parse_number(text.substr(slash + 1));
+    const auto *i = std::get_if<double>(&index), *n = std::get_if<double>(&of);
+    const bool is_part = i != nullptr && n != nullptr && *i >= 1 && *i <= *n && *n <= most_points &&
+                         *i == std::floor(*i) && *n == std::floor(*n);
+    if (!is_part)
+      throw Error(ErrorKind::input, "--shard " + text + ": takes i/n, the i-th of n parts, as in 2/8");
+    return {static_cast<std::size_t>(*i) - 1, static_cast<std::size_t>(*n), false};
+  }
+  if (const auto task = number_of("SLURM_ARRAY_TASK_ID"), first = number_of("SLURM_ARRAY_TASK_MIN"),
+      count = number_of("SLURM_ARRAY_TASK_COUNT");
+      task && count && *count > 1) {
+    const std::size_t index = *task - std::min(*task, first.value_or(0));
+    if (index < *count) return {index, *count, true};
+  }
+  for (const auto& [rank, size] : {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                                   {"PMI_RANK", "PMI_SIZE"},
+                                   {"SLURM_PROCID", "SLURM_NTASKS"}}) {
+    const auto index = number_of(rank), of = number_of(size);
+    if (index && of && *of > 1 && *index < *of) return {*index, *of, true};
+  }
+  return {};
+}
+
+std::string part_name(const std::string& target, const Shard& shard) {
+  if (!shard.is_automatic || target.empty() || target == "-" || target.starts_with("/dev/")) return target;
+  const std::size_t folder = target.find_last_of('/');
+  std::size_t dot = target.find('.', folder == std::string::npos ? 1 : folder + 2);
+  if (dot == std::string::npos) dot = target.size();
+  return fmt::format("{}.{}-of-{}{}", target.substr(0, dot), shard.index + 1, shard.of, target.substr(dot));
 }
 
 }  // namespace foretrain::app

@@ -8,6 +8,7 @@
 
 #include "sim/base/spelling.hpp"
 #include "sim/input/document.hpp"
+#include "sim/input/profile_entry.hpp"
 #include "sim/input/profile_join.hpp"
 #include "sim/input/profile_json.hpp"
 
@@ -52,6 +53,10 @@ std::string title_of(DataKind kind, const fs::path& path) {
 }
 
 }  // namespace
+
+void Catalog::keep_profiles() {
+  profiles_ = std::make_shared<ProfileCache>();
+}
 
 const char* name_of(DataKind kind) {
   switch (kind) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ enum class DataKind { model, topology, profile, scenario };
 const char* name_of(DataKind kind);
 // "models"
 const char* folder_of(DataKind kind);
+
+class ProfileCache;  // sim/input/profile_entry.hpp
 
 class Catalog {
  public:
@@ -43,10 +46,16 @@ class Catalog {
   std::optional<std::filesystem::path> resolve(DataKind kind, const std::string& text,
                                                const SourceLocation& where, Diagnostics& diagnostics) const;
 
+  // From now on profiles that scenarios name are read once: for the points of a grid, also in several
+  // threads.
+  void keep_profiles();
+  ProfileCache* profile_cache() const { return profiles_.get(); }  // null: none are kept
+
  private:
   std::vector<Entry> files(DataKind kind) const;  // without titles
 
   std::vector<std::filesystem::path> roots_;
+  std::shared_ptr<ProfileCache> profiles_;
 };
 
 // Whether a text is taken for a path and not for a name.

@@ -162,9 +162,16 @@ ProfileChoice read_profile_entry(const Value& entry, const Catalog& catalog, Dia
     }
   }
   const bool all = !parts.empty() && files.size() == parts.size();
+  std::string key;
+  for (const std::filesystem::path& file : files) key += file.string() + '\n';
+  if (use) key += use->model + '\n' + name_of(use->precision);
+  ProfileCache* const cache = all ? catalog.profile_cache() : nullptr;
+  if (cache != nullptr) choice.profile = cache->find(key);
+  if (choice.profile) return choice;
   choice.profile = read_profiles(files, entry, all, use, diagnostics);
   if (choice.profile && use && !has_times_of(*choice.profile, use->model, use->precision))
     choice.profile = read_profiles(files, entry, all, {}, diagnostics);
+  if (cache != nullptr && choice.profile) cache->add(key, choice.profile);
   return choice;
 }
 

@@ -1,7 +1,9 @@
 // What stands under a scenario's `profile:` -> the joined Profile, or a step-time profile.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,24 @@ struct ProfileChoice {
   std::shared_ptr<const Profile> profile;
   std::shared_ptr<const StepTimeProfile> step_times;
   std::vector<std::string> names;
+};
+
+// Profiles as they were read and joined, by their files and their use. Safe from several threads.
+class ProfileCache {
+ public:
+  std::shared_ptr<const Profile> find(const std::string& key) const {
+    const std::scoped_lock lock(mutex_);
+    const auto found = profiles_.find(key);
+    return found == profiles_.end() ? nullptr : found->second;
+  }
+  void add(const std::string& key, std::shared_ptr<const Profile> profile) {
+    const std::scoped_lock lock(mutex_);
+    profiles_.emplace(key, std::move(profile));
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Profile>> profiles_;
 };
 
 // A name or a file (JSON: a profile; YAML: a step-time profile), a list of names and files, or a map with

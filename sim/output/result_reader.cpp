@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
@@ -283,6 +284,10 @@ std::string setting_text(const Node& set) {
 }  // namespace
 
 std::vector<Result> read_results(std::string_view text, const std::string& file) {
+  return read_results_of(text, file).results;
+}
+
+ReadResults read_results_of(std::string_view text, const std::string& file) {
   // Input from elsewhere may nest as deep as it likes; ours does not.
   constexpr int deepest = 64;
   bool too_deep = false;
@@ -296,9 +301,14 @@ std::vector<Result> read_results(std::string_view text, const std::string& file)
   if (json.is_discarded() || too_deep) throw Error({{{file, 0, 0}, "no JSON that can be read as a result"}});
   const bool is_sweep = json.is_object() && json.contains("rows");
   const ordered_json list = is_sweep ? json["rows"] : json.is_array() ? json : ordered_json::array({json});
-  std::vector<Result> results;
+  ReadResults out;
+  out.file = file;
+  std::vector<Result>& results = out.results;
+  const bool is_part = is_sweep && json.contains("part");
+  if (is_part) out.of = Node(json, "", file).at("part").at("points").integer<std::size_t>();
   for (const ordered_json& each : list) {
     const Node node(each, "", file);
+    if (is_part) out.points.push_back(node.at("point").integer<std::size_t>());
     if (const std::string schema = node.at("schema").text(); schema != Result::schema) {
       throw Error(
           {{{file, 0, 0}, fmt::format("is of schema '{}', a result is of '{}'", schema, Result::schema)}});
@@ -307,7 +317,33 @@ std::vector<Result> read_results(std::string_view text, const std::string& file)
     if (is_sweep && each.contains("set")) results.back().scenario += setting_text(node.at("set"));
   }
   if (results.empty()) throw Error({{{file, 0, 0}, "holds no result"}});
-  return results;
+  return out;
+}
+
+std::vector<Result> joined_results(std::vector<ReadResults> files, std::vector<std::string>& notes) {
+  std::vector<Result> all;
+  std::vector<bool> is_taken(files.size(), false);
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    if (is_taken[f]) continue;
+    if (files[f].of == 0) {
+      for (Result& result : files[f].results) all.push_back(std::move(result));
+      continue;
+    }
+    // All parts of a grid of that many points, beginning with this one.
+    const std::size_t of = files[f].of;
+    std::map<std::size_t, Result*> points;
+    for (std::size_t g = f; g < files.size(); ++g) {
+      if (files[g].of != of) continue;
+      is_taken[g] = true;
+      for (std::size_t i = 0; i < files[g].results.size(); ++i)
+        points.emplace(files[g].points[i], &files[g].results[i]);
+    }
+    for (const auto& [point, result] : points) all.push_back(std::move(*result));
+    if (points.size() < of)
+      notes.push_back(
+          fmt::format("{} of the grid's {} points are in none of its parts", of - points.size(), of));
+  }
+  return all;
 }
 
 }  // namespace foretrain

@@ -52,6 +52,14 @@ void write_sweep_json(const Sweep& sweep, const TextSink& sink) {
   writer.member("scenario", sweep.scenario);
   writer.member("seed", sweep.seed);
   writer.member("complete", sweep.complete);
+  if (sweep.part.of > 1) {
+    writer.key("part");
+    writer.begin_object();
+    writer.member("index", static_cast<std::int64_t>(sweep.part.index));
+    writer.member("of", static_cast<std::int64_t>(sweep.part.of));
+    writer.member("points", static_cast<std::int64_t>(sweep.part.points));
+    writer.end_object();
+  }
   writer.key("vary");
   writer.begin_array();
   for (const std::string& axis : sweep.axes) writer.value(axis);
@@ -60,6 +68,7 @@ void write_sweep_json(const Sweep& sweep, const TextSink& sink) {
   writer.begin_array();
   for (const SweepRow& row : sweep.rows) {
     writer.begin_object();
+    if (sweep.part.of > 1) writer.member("point", static_cast<std::int64_t>(row.point));
     writer.key("set");
     writer.begin_object();
     for (std::size_t i = 0; i < sweep.axes.size(); ++i) writer.member(sweep.axes[i], row.values[i]);

@@ -13,12 +13,19 @@ namespace foretrain {
 struct SweepRow {
   std::vector<std::string> values;  // one of each axis, in order
   Result result;
+  std::size_t point = 0;  // number in the whole grid
+};
+
+// Which part of a grid that is divided: the index-th of so many, of so many points in all.
+struct SweepPart {
+  std::size_t index = 1, of = 1, points = 0;
 };
 
 struct Sweep {
   std::string scenario;
   std::uint64_t seed = 1;
   bool complete = true;
+  SweepPart part;
   std::vector<std::string> axes;  // paths of the keys that vary: "cluster.nodes"
   std::vector<SweepRow> rows;     // the last axis varies fastest
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
 #include <set>
+
+#include "sim/output/slice_order.hpp"
 
 namespace foretrain {
 namespace {
@@ -94,15 +94,7 @@ void write_trace(const Timeline& timeline, const TextSink& sink) {
        ",\"version\":\"foretrain " FORETRAIN_VERSION "\"},\"traceEvents\":[");
   TraceWriter writer(sink);
   name_tracks(timeline, writer);
-  std::vector<std::size_t> order(timeline.slices.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // A slice that holds another comes before it.
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const Slice &left = timeline.slices[a], &right = timeline.slices[b];
-    return std::tuple(left.rank, left.track, left.start, right.duration, a) <
-           std::tuple(right.rank, right.track, right.start, left.duration, b);
-  });
-  for (const std::size_t i : order) writer.slice(timeline.slices[i]);
+  for (const std::size_t i : slice_order(timeline)) writer.slice(timeline.slices[i]);
   for (std::size_t i = 0; i < timeline.flows.size(); ++i) writer.flow(timeline.flows[i], i + 1);
   sink("\n]}\n");
 }

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/app/subprocess.hpp"
@@ -119,4 +120,68 @@ TEST_CASE("a sweep that asks for nonsense is refused as a whole") {
   CHECK(run_foretrain({"sweep", scenario, "--vary", "cluster.nodes=1", "--vary", "cluster.nodes=2"}).status ==
         2);
   CHECK(folder.files() == std::vector<std::string>{"a.yaml"});
+}
+
+TEST_CASE("zipped keys move together, and are crossed with the others") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text);
+  const Finished done =
+      run_foretrain({"sweep", scenario, "--vary", "cluster.network.bandwidth=10 Gbit/s,25 Gbit/s", "--zip",
+                     "cluster.nodes=1..4*2", "--zip", "batch.per_worker=64,48,32", "--json", "-"});
+  REQUIRE(done.status == 0);
+  const json rows = json::parse(done.out)["rows"];
+  REQUIRE(rows.size() == 6);
+  CHECK(rows[1]["set"] ==
+        json{{"cluster.network.bandwidth", "10 Gbit/s"}, {"cluster.nodes", "2"}, {"batch.per_worker", "48"}});
+  CHECK(rows[3]["set"] ==
+        json{{"cluster.network.bandwidth", "25 Gbit/s"}, {"cluster.nodes", "1"}, {"batch.per_worker", "64"}});
+  const Finished unequal =
+      run_foretrain({"sweep", scenario, "--zip", "cluster.nodes=1,2", "--zip", "batch.per_worker=64,48,32"});
+  CHECK(unequal.status == 2);
+  CHECK(unequal.err.find("zipped keys have as many each") != std::string::npos);
+  CHECK(run_foretrain({"sweep", scenario}).status == 2);
+}
+
+TEST_CASE("parts of a grid by number or by the ranks of a launcher, joined by report") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text);
+  const std::string axis = "cluster.nodes=1..7";
+  const Finished whole =
+      run_foretrain({"sweep", scenario, "--vary", axis, "--json", folder.path("whole.json")});
+  REQUIRE(whole.status == 0);
+  const json all = json::parse(read_file(folder.path("whole.json")))["rows"];
+  for (int part = 1; part <= 3; ++part) {
+    const std::string name = folder.path("part" + std::to_string(part) + ".json");
+    const Finished done = run_foretrain(
+        {"sweep", scenario, "--vary", axis, "--json", name, "--shard", std::to_string(part) + "/3"});
+    REQUIRE(done.status == 0);
+    const json read = json::parse(read_file(name));
+    CHECK(read["part"] == json{{"index", part}, {"of", 3}, {"points", 7}});
+    for (const json& row : read["rows"]) CHECK(row["step"] == all[row["point"].get<std::size_t>()]["step"]);
+  }
+  // Out of order, they are the whole; a part that is missing is said.
+  CHECK(run_foretrain({"report", folder.path("part3.json"), folder.path("part1.json"),
+                       folder.path("part2.json"), "-o", folder.path("parts.html")})
+            .status == 0);
+  CHECK(run_foretrain({"report", folder.path("whole.json"), "-o", folder.path("whole.html")}).status == 0);
+  CHECK(read_file(folder.path("parts.html")) == read_file(folder.path("whole.html")));
+  const Finished lacking = run_foretrain(
+      {"report", folder.path("part3.json"), folder.path("part1.json"), "-o", folder.path("two.html")});
+  CHECK(lacking.status == 0);
+  CHECK(lacking.err.find("2 of the grid's 7 points are in none of its parts") != std::string::npos);
+  RunOptions rank;
+  for (const std::vector<std::string>& environment :
+       {std::vector<std::string>{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"},
+        {"SLURM_PROCID=1", "SLURM_NTASKS=2"},
+        {"SLURM_ARRAY_TASK_ID=6", "SLURM_ARRAY_TASK_MIN=5", "SLURM_ARRAY_TASK_COUNT=2"}}) {
+    rank.environment = environment;
+    CHECK(run_foretrain({"sweep", scenario, "--vary", axis, "--json", folder.path("r.json")}, rank).status ==
+          0);
+    CHECK(json::parse(read_file(folder.path("r.2-of-2.json")))["rows"].size() == 3);
+    std::filesystem::remove(folder.path("r.2-of-2.json"));
+  }
+  for (const char* wrong : {"0/3", "4/3", "x", "1", "1/"}) {
+    CAPTURE(wrong);
+    CHECK(run_foretrain({"sweep", scenario, "--vary", axis, "--shard", wrong}).status == 2);
+  }
 }
