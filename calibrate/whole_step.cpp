@@ -92,7 +92,6 @@ CapturedStep measure_captured_step(Session& session, StepPlan& plan, double seco
     plan.capture(session.worker);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unavailable) throw;
-    captured.why_not = error.what();
     return captured;
   }
   for (int step = 0; step < warm_up; ++step) plan.issue_all();

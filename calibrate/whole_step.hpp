@@ -2,7 +2,6 @@
 // and the load under which clocks settle before anything is timed.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "calibrate/session.hpp"
@@ -38,10 +37,9 @@ struct WholeStep {
 WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds);
 
 // The same steps captured as one graph, and the time of the host to launch one on an idle device. No
-// repetitions where the backend cannot capture them; `why_not` says so then. The plan stays captured.
+// repetitions where the backend cannot capture them. The plan stays captured.
 struct CapturedStep {
   Sample step, host;
-  std::string why_not;
 };
 CapturedStep measure_captured_step(Session& session, StepPlan& plan, double seconds);
 

@@ -549,10 +549,12 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
                   "run: rows of tables are gathered of equally many tokens on all ranks: take "
                   "embedding_gradient: dense, or sequences of one length");
     }
+    control.set_stage(place.local, "building the model at other lengths", false);
     unequal.emplace(*rows, scenario, options.seed);
     for (const std::int64_t length : unequal->draws().possible_rows())
       programs.of_share(scenario.batch_per_worker, length);
     exchange.barrier();
+    control.set_stage(place.local, "training");
   }
   RankRun run(scenario, options, place, worker, *program, trainer, exchange, programs,
               unequal ? &*unequal : rows.get(), unequal ? &*unequal : nullptr, control, record);

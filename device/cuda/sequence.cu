@@ -67,8 +67,8 @@ __global__ void next_draw_kernel(uint64_t* draw) {
 }
 
 template <typename T, int width>
-__global__ void dropout_kernel(int64_t vectors, uint64_t layer_seed, const uint64_t* draw,
-                               unsigned threshold, float scale, const T* x, T* y) {
+__global__ void dropout_kernel(int64_t vectors, uint64_t layer_seed, const uint64_t* draw, unsigned threshold,
+                               float scale, const T* x, T* y) {
   const uint64_t seed = layer_seed + *draw;
   each_vector<T, width>(vectors, x, y, [=](float(&values)[width], int64_t index) {
 #pragma unroll

@@ -11,6 +11,21 @@ namespace {
 
 constexpr double gate_limit = 1.0;  // seconds
 
+// CUDA gives a stream its hardware channel when it is first used, and channels by turns to two units that
+// feed the device. Where communication waits for a gradient in the unit of compute, each kernel of compute
+// begins 0.9 us later: of their neighbours in this order none share one. All at once, for other workers of
+// the device take turns as well.
+void take_channels(const Context& context) {
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
+  for (const cudaStream_t stream :
+       {static_cast<cudaStream_t>(context.communication), static_cast<cudaStream_t>(context.compute),
+        static_cast<cudaStream_t>(context.copy)}) {
+    empty_kernel(stream);
+    FORETRAIN_CUDA(cudaStreamSynchronize(stream));
+  }
+}
+
 // A CUDA graph, captured from the compute stream. Other threads may go on as they like meanwhile.
 class CudaRecording : public Recording {
  public:
@@ -53,21 +68,6 @@ class CudaRecording : public Recording {
   cudaGraphExec_t executable_ = nullptr;
   std::int64_t nodes_ = 0;
 };
-
-// CUDA gives a stream its hardware channel when it is first used, and channels by turns to two units that
-// feed the device. Where communication waits for a gradient in the unit of compute, each kernel of compute
-// begins 0.9 us later: of their neighbours in this order none share one. All at once, for other workers of
-// the device take turns as well.
-void take_channels(const Context& context) {
-  static std::mutex one_at_a_time;
-  const std::scoped_lock lock(one_at_a_time);
-  for (const cudaStream_t stream :
-       {static_cast<cudaStream_t>(context.communication), static_cast<cudaStream_t>(context.compute),
-        static_cast<cudaStream_t>(context.copy)}) {
-    empty_kernel(stream);
-    FORETRAIN_CUDA(cudaStreamSynchronize(stream));
-  }
-}
 
 }  // namespace
 

@@ -99,6 +99,9 @@ bool take_captured(Profile& profile, const Scenario& scenario, double host_facto
       scale(pass.device, own == captured.factor.end() ? usual : own->second);
   }
   for (OptimizerEntry& entry : profile.optimizers) set(entry.update.host, host);
+  // The captured steps took the place of what whole steps say of the parts (whole_over_parts).
+  for (StepEntry& step : profile.steps)
+    if (step.model == model && step.precision == scenario.precision) step.step.median = 0;
   return true;
 }
 

@@ -214,8 +214,10 @@ TEST_CASE("rows of other lengths train with the same weights and in the same mem
     b.softmax_cross_entropy("loss", b.linear("output", mixed, 64, true));
     return b.finish();
   };
-  const Model model = reader(64), shorter = reader(24);
+  constexpr int length = 1024, used = 400;
+  const Model model = reader(length), shorter = reader(used);
   BuildOptions options = options_of(model, 2, Precision::bf16, false);
+  options.optimizer.learning_rate = 0.5;
   const auto worker = open_backend("cuda").make_worker(0);
   const auto full = worker->build(model, options);
   worker->reset_peak();
@@ -224,14 +226,14 @@ TEST_CASE("rows of other lengths train with the same weights and in the same mem
   const auto other = worker->build(shorter, options);
   worker->reset_peak();
   CHECK(worker->peak_bytes() - before < full->report().activation_bytes / 2);
-  // The same 24 tokens, with padding behind them and without.
+  // The same tokens, with padding behind them and without.
   std::vector<std::int32_t> tokens, labels, padded_tokens, padded_labels;
   for (int row = 0; row < 2; ++row) {
-    for (int t = 0; t < 64; ++t) {
+    for (int t = 0; t < length; ++t) {
       const std::int32_t token = (row * 31 + t * 7) % 64;
-      padded_tokens.push_back(t < 24 ? token : 0);
-      padded_labels.push_back(t < 24 ? (token + 1) % 64 : -1);
-      if (t < 24) tokens.push_back(token), labels.push_back((token + 1) % 64);
+      padded_tokens.push_back(t < used ? token : 0);
+      padded_labels.push_back(t < used ? (token + 1) % 64 : -1);
+      if (t < used) tokens.push_back(token), labels.push_back((token + 1) % 64);
     }
   }
   const auto pass = [](Program& program) {
@@ -250,7 +252,7 @@ TEST_CASE("rows of other lengths train with the same weights and in the same mem
   CHECK(other->loss() == doctest::Approx(loss).epsilon(1e-2));
   for (int p = 0; p < static_cast<int>(model.parameters.size()); ++p) {
     CAPTURE(model.parameters[static_cast<std::size_t>(p)].name);
-    CHECK(test::distance(other->read_gradient(p), gradients[static_cast<std::size_t>(p)]) < 0.03);
+    CHECK(test::distance(other->read_gradient(p), gradients[static_cast<std::size_t>(p)]) < 0.05);
   }
   other->update();
   full->weights_updated_elsewhere();
