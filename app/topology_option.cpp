@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "app/messages.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/document.hpp"
 #include "sim/input/topology_reader.hpp"
+#include "sim/input/topology_schema.hpp"
 #include "sim/output/file_writer.hpp"
 #include "sim/output/topology_drawing.hpp"
 
@@ -58,6 +60,24 @@ std::string drawn_by_graphviz(const std::string& dot, const std::string& format)
   return out;
 }
 
+// Keys that a family needs and the command line leaves out are those of the shipped example of its name.
+void add_example(const std::string& name, const Catalog& catalog, Value& cluster) {
+  const Schema* family = find_family_schema(name);
+  const auto path = family == nullptr ? std::nullopt : catalog.find(DataKind::topology, name);
+  if (!path) return;
+  Diagnostics diagnostics;
+  const auto file = read_document(*path, diagnostics);
+  diagnostics.throw_errors();
+  std::string added;
+  for (const KeySpec& key : family->keys) {
+    const Value* value = file->find(key.name);
+    if (!key.required || value == nullptr || cluster.find(key.name) != nullptr) continue;
+    cluster.members.push_back({key.name, {}, *value});
+    added += (added.empty() ? "" : ", ") + key.name;
+  }
+  if (!added.empty()) note(name + ": " + added + " as in " + path->filename().string());
+}
+
 }  // namespace
 
 Cluster read_topology_option(const std::string& name, const std::vector<std::string>& settings,
@@ -76,6 +96,7 @@ Cluster read_topology_option(const std::string& name, const std::vector<std::str
     }
     set_value(cluster, setting.substr(0, equals), setting.substr(equals + 1), diagnostics);
   }
+  add_example(name, catalog, cluster);
   Cluster made = read_cluster(cluster, catalog, diagnostics);
   diagnostics.throw_errors();
   return made;

@@ -9,6 +9,7 @@
 
 namespace foretrain::app {
 
+// Required keys of a family that are not set are those of the shipped file of its name, with a note of which.
 // Throws Error(input) with all that is wrong.
 Cluster read_topology_option(const std::string& name, const std::vector<std::string>& settings,
                              const Catalog& catalog);

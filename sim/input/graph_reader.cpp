@@ -47,7 +47,7 @@ class GraphReader {
 
  private:
   void read_parameters() {
-    std::vector<std::string> known = {"topology", "network", "links", "slow_gpus"};
+    std::vector<std::string> known = {"topology", "network", "links", "slow_gpus", "other_gpus"};
     if (const Value* parameters = file_.find("parameters")) {
       for (const Member& member : parameters->members) {
         known.push_back(member.key);

@@ -36,6 +36,7 @@ struct InputPipeline;
 struct HostDescription;
 struct Observed;
 struct SequenceLengths;  // sim/input/sequence_lengths.hpp
+struct GpuTypes;         // sim/training/gpu_types.hpp
 
 struct Execution {
   bool deterministic = false;
@@ -65,7 +66,8 @@ struct Scenario {
   std::int64_t batch_per_worker = 0;  // exactly divided
   std::int64_t batch_global = 0;
 
-  Cluster cluster;  // sim/network/topology.hpp
+  Cluster cluster;                            // sim/network/topology.hpp
+  std::shared_ptr<const GpuTypes> gpu_types;  // null: all GPUs are as the profile's
   Strategy strategy;
   Optimizer optimizer;
   std::optional<std::int64_t> dataset_samples;

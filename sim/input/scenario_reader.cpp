@@ -22,6 +22,7 @@
 #include "sim/input/topology_schema.hpp"
 #include "sim/input/workload_json.hpp"
 #include "sim/network/changes.hpp"
+#include "sim/training/gpu_types.hpp"
 
 namespace foretrain {
 namespace {
@@ -190,8 +191,47 @@ class Reader {
   void read_cluster() {
     const Value* cluster = fields_.find("cluster");
     if (cluster != nullptr && cluster->is_map()) {
-      scenario_.cluster = foretrain::read_cluster(*cluster, catalog_, diagnostics_);
+      Value other_gpus;
+      scenario_.cluster = foretrain::read_cluster(*cluster, catalog_, diagnostics_, &other_gpus);
+      if (other_gpus.kind == ValueKind::sequence) read_gpu_types(other_gpus);
     }
+  }
+
+  void read_gpu_types(const Value& list) {
+    const auto workers = static_cast<std::int64_t>(scenario_.cluster.topology.workers.size());
+    if (workers == 0) return;
+    if (scenario_.step_times) {
+      diagnostics_.error(list.where(),
+                         "other_gpus: a step-time profile knows one type of GPU; 'slow_gpus' takes a factor");
+      return;
+    }
+    GpuTypes types;
+    types.of_worker.assign(static_cast<std::size_t>(workers), 0);
+    std::optional<OperatorUse> use;
+    if (scenario_.model) use = {scenario_.model->name, scenario_.precision};
+    for (const Value& item : list.items) {
+      const Fields fields(&item, other_gpus_schema());
+      const Value* profile = fields.find("profile");
+      if (profile == nullptr || !item.is_map()) continue;
+      const std::int64_t from = fields.integer("from").value_or(0), to = fields.integer("to").value_or(from);
+      if (from < 0 || to < from || to >= workers) {
+        diagnostics_.error(
+            item.where(),
+            fmt::format("other_gpus: ranks {} to {} are not within the {} workers of the cluster", from, to,
+                        workers));
+        continue;
+      }
+      const ProfileChoice choice = read_profile_entry(*profile, catalog_, diagnostics_, use);
+      if (choice.step_times) {
+        diagnostics_.error(profile->where(),
+                           "other_gpus: a step-time profile does not say what each kernel takes");
+      }
+      if (!choice.profile) continue;
+      types.profiles.push_back(choice.profile);
+      std::fill(types.of_worker.begin() + from, types.of_worker.begin() + to + 1,
+                static_cast<int>(types.profiles.size()));
+    }
+    scenario_.gpu_types = std::make_shared<const GpuTypes>(std::move(types));
   }
 
   // Takes ranks out of those that are free and gives them to `taken`.
@@ -239,6 +279,12 @@ class Reader {
       return;
     }
     keep_workers(topology, taken);
+    if (!scenario_.gpu_types) return;
+    GpuTypes types{scenario_.gpu_types->profiles, {}};
+    for (std::size_t rank = 0; rank < taken.size(); ++rank) {
+      if (taken[rank]) types.of_worker.push_back(scenario_.gpu_types->of(rank));
+    }
+    scenario_.gpu_types = std::make_shared<const GpuTypes>(std::move(types));
   }
 
   // Each is this scenario with its own keys and workers.

@@ -202,7 +202,8 @@ void read_changes(const Value& cluster, Topology& topology, Diagnostics& diagnos
   if (diagnostics.error_count() == before) validate(topology);
 }
 
-Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics) {
+Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics,
+                     Value* other_gpus) {
   if (!cluster.is_map()) {
     diagnostics.error(cluster.where(), "cluster: is " + std::string(name_of(cluster.kind)) +
                                            ": it takes a map of keys, as in 'cluster: { topology: "
@@ -217,11 +218,17 @@ Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& 
     return {};
   }
   const std::string& name = topology->text;
+  const auto copy_other_gpus = [other_gpus](const Value& map) {
+    const Value* list = map.find("other_gpus");
+    if (other_gpus != nullptr && list != nullptr) *other_gpus = *list;
+  };
+  copy_other_gpus(cluster);
   if (find_family_schema(name) != nullptr) return read_family(name, name, cluster, diagnostics);
   const auto path = catalog.resolve(DataKind::topology, name, topology->where(), diagnostics);
   if (!path) return {};
   const auto file = read_document(*path, diagnostics);
   if (!file) return {};
+  if (cluster.find("other_gpus") == nullptr) copy_other_gpus(*file);
   return read_topology_file(*file, data_name(*path), cluster, diagnostics);
 }
 

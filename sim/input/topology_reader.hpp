@@ -11,8 +11,10 @@ namespace foretrain {
 class Fields;   // sim/input/fields.hpp
 class Catalog;  // sim/input/catalog.hpp: finds topologies/NAME.yaml
 
-// `cluster` is the map under `cluster:`. Where an error was found the cluster has no worker.
-Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics);
+// `cluster` is the map under `cluster:`. Where an error was found the cluster has no worker. `other_gpus`
+// gets the list of that name, checked, from the map or the file that it names.
+Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& diagnostics,
+                     Value* other_gpus = nullptr);
 
 // A file of topologies/: a family with preset keys, or an explicit graph. `cluster` sets keys on top, and may
 // be an empty map.

@@ -177,6 +177,18 @@ const std::vector<Schema>& families() {
   return all;
 }
 
+KeySpec first_rank() {
+  KeySpec spec = required(key("from", Type::integer, "the first rank, from 0"));
+  spec.at_least = 0;
+  return spec;
+}
+
+KeySpec last_rank() {
+  KeySpec spec = key("to", Type::integer, "the last rank; else the first alone");
+  spec.at_least = 0;
+  return spec;
+}
+
 KeySpec loop() {
   return key("for", Type::map, "counters and how often each counts from 0, as expressions of parameters", {},
              "{ i: nodes }");
@@ -213,19 +225,24 @@ const Schema& slow_gpus_schema() {
   static const Schema schema = [] {
     Schema made{
         "slow GPUs", "workers whose kernels take longer than the profile's: stragglers, older GPUs", {}, {}};
-    auto rank = [](KeySpec spec) {
-      spec.at_least = 0;
-      return spec;
-    };
     KeySpec factor = required(key("factor", Type::number, "time of a kernel over the profile's", {}, "1.3"));
     factor.above = 0;
     factor.at_most = 1e6;
     factor.usual_low = 0.2;
     factor.usual_high = 20;
-    made.keys = {rank(required(key("from", Type::integer, "the first rank, from 0"))),
-                 rank(key("to", Type::integer, "the last rank; else the first alone")), factor};
+    made.keys = {first_rank(), last_rank(), factor};
     return made;
   }();
+  return schema;
+}
+
+const Schema& other_gpus_schema() {
+  static const Schema schema{
+      "other GPUs",
+      "workers on GPUs of another type, whose kernels and launches take as long as their own profile says",
+      {first_rank(), last_rank(),
+       required(key("profile", Type::text | Type::list, "of their type, as a scenario's", {}, "h100"))},
+      {}};
   return schema;
 }
 
@@ -234,9 +251,11 @@ std::vector<KeySpec> change_keys() {
       key("links", Type::list, "links that differ from their like: slow, shared with others, failed");
   links.items = &link_change_schema();
   KeySpec slow =
-      key("slow_gpus", Type::list, "workers that compute slower: stragglers, nodes of another GPU type");
+      key("slow_gpus", Type::list, "workers that compute slower: stragglers, nodes of slower GPUs");
   slow.items = &slow_gpus_schema();
-  return {links, slow};
+  KeySpec other = key("other_gpus", Type::list, "workers on GPUs of another type, each by its own profile");
+  other.items = &other_gpus_schema();
+  return {links, slow, other};
 }
 
 std::string family_names() {

@@ -12,9 +12,11 @@ namespace foretrain {
 // network: { bandwidth, latency, transport, reported }
 const Schema& network_schema();
 
-// links: [{ name, bandwidth, ... }] and slow_gpus: [{ from, to, factor }], which every cluster takes.
+// links: [{ name, bandwidth, ... }], slow_gpus: [{ from, to, factor }] and other_gpus: [{ from, to, profile
+// }], which every cluster takes.
 const Schema& link_change_schema();
 const Schema& slow_gpus_schema();
+const Schema& other_gpus_schema();
 std::vector<KeySpec> change_keys();
 
 // The families that are built in: nvlink-node, ethernet-nodes, one-node, star, leaf-spine, fat-tree,

@@ -127,6 +127,8 @@ MeasuredCurve::Reading MeasuredCurve::between(const std::vector<Point>& points, 
   double floor = std::min(a.seconds, chord);
   if (upper >= 2) floor = std::max(floor, line(points[upper - 2], a, bytes));
   if (upper + 1 < points.size()) floor = std::max(floor, line(b, points[upper + 1], bytes));
+  // A smaller size moves no faster than a larger one: the line from the origin to it is a bound as well.
+  floor = std::max(floor, b.seconds * bytes / b.bytes);
   const double spread = std::max(a.relative_uncertainty, b.relative_uncertainty);
   const bool has_neighbours = upper >= 2 || upper + 1 < points.size();
   if (!has_neighbours || floor > chord)

@@ -8,6 +8,7 @@
 
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
+#include "sim/training/gpu_types.hpp"
 
 namespace foretrain {
 namespace {
@@ -105,6 +106,24 @@ bool take_captured(Profile& profile, const Scenario& scenario, double host_facto
   return true;
 }
 
+// The profile with the host times of steps that are launched so; `is_measured` is false where a captured step
+// of the model was not.
+std::shared_ptr<const Profile> launched(const Profile& given, const Scenario& scenario, double factor,
+                                        bool& is_measured) {
+  const bool is_graph = scenario.execution.cuda_graph;
+  auto profile = std::make_shared<Profile>(given);
+  each_timing(*profile, [&](PassTiming& timing) {
+    if (is_graph) set(timing.host, 0);
+    scale(timing.host, factor);
+  });
+  if (is_graph && !take_captured(*profile, scenario, factor)) {
+    is_measured = false;
+    const double launch = profile->launches.empty() ? assumed_launch : profile->launches.back().launch.median;
+    for (OptimizerEntry& entry : profile->optimizers) set(entry.update.host, launch * factor);
+  }
+  return profile;
+}
+
 }  // namespace
 
 double launching_factor(const Scenario& scenario, int workers) {
@@ -121,18 +140,14 @@ ExecutedScenario::ExecutedScenario(const Scenario& scenario, int workers) : give
   const double factor = launching_factor(scenario, workers);
   const bool is_graph = scenario.execution.cuda_graph;
   if (!scenario.profile || (factor == 1 && !is_graph)) return;
-  auto profile = std::make_shared<Profile>(*scenario.profile);
-  each_timing(*profile, [&](PassTiming& timing) {
-    if (is_graph) set(timing.host, 0);
-    scale(timing.host, factor);
-  });
-  const bool is_measured = is_graph && take_captured(*profile, scenario, factor);
-  if (is_graph && !is_measured) {
-    const double launch = profile->launches.empty() ? assumed_launch : profile->launches.back().launch.median;
-    for (OptimizerEntry& entry : profile->optimizers) set(entry.update.host, launch * factor);
-  }
+  bool is_measured = is_graph;
   auto made = std::make_shared<Scenario>(scenario);
-  made->profile = std::move(profile);
+  made->profile = launched(*scenario.profile, scenario, factor, is_measured);
+  if (scenario.gpu_types) {
+    GpuTypes types = *scenario.gpu_types;
+    for (auto& profile : types.profiles) profile = launched(*profile, scenario, factor, is_measured);
+    made->gpu_types = std::make_shared<const GpuTypes>(std::move(types));
+  }
   if (factor != 1) {
     made->warnings.push_back(
         fmt::format("host: launching threads or cores are shared, so that launches take {:.3g} times as long "

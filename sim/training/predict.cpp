@@ -11,6 +11,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/input/sequence_lengths.hpp"
 #include "sim/training/execution_rule.hpp"
+#include "sim/training/gpu_types.hpp"
 #include "sim/training/memory.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/sensitivity.hpp"
@@ -103,9 +104,21 @@ void fill_memory(const Scenario& scenario, Result& result) {
   result.memory = estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
                                   scenario.precision, gradients, scenario.optimizer, scenario.profile.get())
                       .memory;
+  const Profile* least = scenario.profile.get();
+  if (scenario.gpu_types) {  // a step must fit on each type of GPU
+    for (const auto& profile : scenario.gpu_types->profiles) {
+      const Memory memory =
+          estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
+                          scenario.precision, gradients, scenario.optimizer, profile.get())
+              .memory;
+      if (memory.fits || !result.memory.fits) continue;
+      result.memory = memory;
+      least = profile.get();
+    }
+  }
   if (result.memory.fits) return;
   const std::int64_t most =
-      parts * largest_batch(model, scenario.precision, gradients, scenario.optimizer, *scenario.profile);
+      parts * largest_batch(model, scenario.precision, gradients, scenario.optimizer, *least);
   result.warnings.push_back(fmt::format(
       "does not fit: the step needs {:.1f} GB of {:.1f} GB a GPU{}", result.memory.peak / 1e9,
       result.memory.capacity / 1e9,
@@ -355,6 +368,10 @@ Result predict_alike(const Scenario& scenario, const PredictOptions& options, co
                     StepSimulation::most_traced_ranks, result.workers));
   }
   result.extrapolated = simulation.times().extrapolated;
+  for (const StepTimes& times : simulation.other_times()) {
+    result.extrapolated.insert(result.extrapolated.end(), times.extrapolated.begin(),
+                               times.extrapolated.end());
+  }
   for (const CollectiveUse& use : simulation.collectives()) {
     if (!use.cost.extrapolated) continue;
     const Extrapolation entry{name_of(use.kind), fmt::format("{} bytes", use.bytes.count()), use.cost.range};

@@ -10,6 +10,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
 #include "sim/training/collective_start.hpp"
+#include "sim/training/gpu_types.hpp"
 #include "sim/training/gradient_copies.hpp"
 #include "sim/training/input_copy.hpp"
 #include "sim/training/noise.hpp"
@@ -83,6 +84,27 @@ Alike standing_for(const Alike& all) {
     lot.insert(lot.end(), ranks.begin(), ranks.end());
   }
   return out;
+}
+
+// Puts the class whose kernels take longest behind the others.
+void slowest_last(ReplayInput& input) {
+  std::size_t slowest = 0;
+  double most = -1;
+  for (std::size_t c = 0; c < input.classes.size(); ++c) {
+    Time sum;
+    for (const Operation& operation :
+         input.graph->programs[static_cast<std::size_t>(input.classes[c].program)].operations) {
+      if (operation.stream == StreamId::compute) sum = sum + operation.device;
+    }
+    const double work = sum.in_seconds() * input.classes[c].compute_factor;
+    if (work < most) continue;
+    most = work;
+    slowest = c;
+  }
+  const auto last = static_cast<int>(input.classes.size()) - 1, other = static_cast<int>(slowest);
+  if (last == other) return;
+  std::swap(input.classes[slowest], input.classes.back());
+  for (int& each : input.class_of_rank) each = each == last ? other : each == other ? last : each;
 }
 
 // How many nodes the first workers stand on.
@@ -163,6 +185,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
     strategy.buckets = buckets_;
   }
   graph_ = build_step_graph(kind, strategy);
+  if (scenario.gpu_types) add_gpu_types(scenario, kind, strategy, like);
   if (scenario.input && profile_ && model->is_graph()) {
     const double launch = profile_->launches.empty() ? 0 : profile_->launches.back().launch.median;
     if (const auto seconds = host_to_device(*profile_, batch_bytes(*model, batch_per_worker_))) {
@@ -209,6 +232,30 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
         "profile '{}' has no interference: kernels and collectives are taken to run side by side at "
         "no cost",
         scenario.profile->name));
+  }
+}
+
+void StepSimulation::add_gpu_types(const Scenario& scenario, StrategyKind kind, StrategyInput strategy,
+                                   const StepSimulation* like) {
+  const GpuTypes& types = *scenario.gpu_types;
+  if (like != nullptr && like->micro_batch_ == micro_batch_) other_times_ = like->other_times_;
+  for (std::size_t type = other_times_.size(); type < types.profiles.size(); ++type) {
+    other_times_.push_back(step_times(*scenario.model, *types.profiles[type], scenario.precision,
+                                      micro_batch_, scenario.optimizer));
+  }
+  const std::vector<int> own = graph_.program_of_rank;
+  for (std::size_t type = 0; type < types.profiles.size(); ++type) {
+    strategy.times = &other_times_[type];
+    const auto first = static_cast<int>(graph_.programs.size());
+    for (RankProgram& program : build_step_graph(kind, strategy).programs)
+      graph_.programs.push_back(std::move(program));
+    for (std::size_t rank = 0; rank < own.size(); ++rank) {
+      if (types.of(rank) == static_cast<int>(type) + 1) graph_.program_of_rank[rank] = first + own[rank];
+    }
+    for (const std::string& warning : other_times_[type].warnings) {
+      if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
+        warnings_.push_back(warning);
+    }
   }
 }
 
@@ -345,7 +392,10 @@ ReplayInput StepSimulation::classes(bool plain, bool few) const {
     return known;
   }
   ReplayInput input = plain ? plain_replay(graph_) : symmetric_replay(graph_);
-  if (compute_factors_.empty()) return input;
+  if (compute_factors_.empty()) {
+    if (!other_times_.empty()) slowest_last(input);
+    return input;
+  }
   const std::vector<RankClass> programs = std::move(input.classes);
   input.classes.clear();
   std::map<std::pair<double, int>, std::vector<std::size_t>> alike;
@@ -360,6 +410,7 @@ ReplayInput StepSimulation::classes(bool plain, bool few) const {
     for (const std::size_t rank : ranks) input.class_of_rank[rank] = static_cast<int>(input.classes.size());
     input.classes.push_back({like.program, static_cast<std::int64_t>(ranks.size()), key.first, 1});
   }
+  if (!other_times_.empty()) slowest_last(input);
   if (few) few_ = input;
   return input;
 }
@@ -392,7 +443,7 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
   out.input = classes(factors.plain, few);
   ReplayInput& input = out.input;
   const double slowest = std::max(factors.slowest_device, factors.slowest_host);
-  const bool are_alike = input.classes.size() == 1 || !compute_factors_.empty();
+  const bool are_alike = input.classes.size() == 1 || !compute_factors_.empty() || !other_times_.empty();
   if (slowest > 1 && are_alike && input.classes.back().count > 1) {
     // One rank of the (slowest) class stands apart: its place does not matter, since all of them meet in
     // every collective.

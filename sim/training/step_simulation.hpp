@@ -75,6 +75,8 @@ class StepSimulation {
   void fill(Timeline& timeline, const StepOutcome& outcome) const;
 
   const StepTimes& times() const { return times_; }
+  // Of the other types of GPU.
+  const std::vector<StepTimes>& other_times() const { return other_times_; }
   const StepGraph& graph() const { return graph_; }
   const std::vector<CollectiveUse>& collectives() const { return collectives_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -100,6 +102,9 @@ class StepSimulation {
   ReplayInput classes(bool plain, bool few) const;
   // Cost and start of a collective as the model has it.
   void price(CollectiveUse& use, const CollectiveModel& network, double line_rate, bool measured) const;
+  // Programs of the ranks on GPUs of other types: the same operations, each as long as there.
+  void add_gpu_types(const Scenario& scenario, StrategyKind kind, StrategyInput strategy,
+                     const StepSimulation* like);
   void join_others(const Scenario& scenario);
   // Steps of other jobs beside ours, and what their collectives and ours leave each other.
   struct Uses {
@@ -112,6 +117,7 @@ class StepSimulation {
   std::vector<CollectiveUse> collectives_on(const WireFactors& wires, bool by_ratio) const;
 
   StepTimes times_;
+  std::vector<StepTimes> other_times_;  // of GPUs of other types, where there are some
   std::vector<Bucket> buckets_;
   StepGraph graph_;
   std::vector<CollectiveUse> collectives_;

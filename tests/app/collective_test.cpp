@@ -69,3 +69,16 @@ TEST_CASE("collective: the shape of nccl-tests, and mistakes with their hints") 
   fails({"all_reduce", "--topology", "nvlink-node", "--set", "gpus=8", "--bytes", "1MiB"},
         "unknown key 'gpus'");
 }
+
+TEST_CASE("collective: what a family needs and is not set is as in its example") {
+  for (const char* family :
+       {"star", "ethernet-nodes", "leaf-spine", "fat-tree", "rail-only", "dragonfly", "ring", "wan"}) {
+    CAPTURE(family);
+    const Finished run = run_foretrain({"collective", "all_reduce", "--topology", family, "--bytes", "1MiB"});
+    CHECK(run.status == 0);
+    CHECK(run.err.find(std::string("as in ") + family + ".yaml") != std::string::npos);
+  }
+  const Finished set = run_foretrain(
+      {"collective", "all_reduce", "--topology", "star", "--set", "bandwidth=1 Gbit/s", "--bytes", "1MiB"});
+  CHECK(set.err == "foretrain: star: hosts as in star.yaml\n");
+}

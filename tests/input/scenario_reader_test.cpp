@@ -10,6 +10,7 @@
 #include "sim/input/job.hpp"
 #include "sim/input/observed.hpp"
 #include "sim/input/profile_json.hpp"
+#include "sim/training/gpu_types.hpp"
 #include "tests/input/example_profile.hpp"
 
 using namespace foretrain;
@@ -448,4 +449,26 @@ TEST_CASE("a truncated or damaged scenario never crashes the reader") {
     }
     read(damaged);
   }
+}
+
+TEST_CASE("a cluster of two types of GPU, each by its profile") {
+  auto mixed = [](const std::string& items, const std::string& profile) {
+    std::string text = with("  nodes: 2\n", "  nodes: 2\n  other_gpus: " + items + "\n");
+    text.replace(text.find("model: { parameters: 60880896 }"), 31, "model: resnet50");
+    const std::string steps = "profile: { steps: [[32, 71 ms], [64, 130 ms]] }";
+    return profile.empty() ? text : text.replace(text.find(steps), steps.size(), "profile: " + profile);
+  };
+  const Read made = read(mixed("[{ from: 4, to: 7, profile: h200 }]", "h100"));
+  CHECK(made.errors == "");
+  REQUIRE(made.scenario);
+  REQUIRE(made.scenario->gpu_types);
+  CHECK(made.scenario->gpu_types->of_worker == std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1});
+  CHECK(made.scenario->gpu_types->profiles[0]->name == "h200");
+  CHECK(read(mixed("[{ from: 4, to: 8, profile: h200 }]", "h100")).errors ==
+        "s.yaml:9:16: other_gpus: ranks 4 to 8 are not within the 8 workers of the cluster\n");
+  CHECK(read(mixed("[{ from: 4, profile: h201 }]", "h100")).errors.find("did you mean 'h200'?") !=
+        std::string::npos);
+  CHECK(read(mixed("[{ from: 4 }]", "h100")).errors.find("no 'profile'") != std::string::npos);
+  CHECK(read(mixed("[{ from: 4, profile: h200 }]", "")).errors.find("knows one type of GPU") !=
+        std::string::npos);
 }

@@ -91,3 +91,25 @@ TEST_CASE("from one size of the same choice on it grows as the model does") {
   CHECK(reading.seconds == doctest::Approx(entries[0].time.median * (10e-6 + 1.5 * last_of_small * 2e-9) /
                                            (10e-6 + last_of_small * 2e-9)));
 }
+
+// Up to 4 MiB latency alone, then bytes / 400 GB/s: 64 MiB of a line to 256 MiB take a quarter of it at
+// least.
+TEST_CASE("a smaller size moves no faster than a larger one") {
+  std::vector<CollectiveEntry> entries = entries_of(1, 0);
+  entries.resize(4);
+  const double mebi = 1 << 20;
+  const std::pair<double, double> points[] = {
+      {0.25 * mebi, 50e-6}, {1 * mebi, 50e-6}, {4 * mebi, 50e-6}, {256 * mebi, 700e-6}};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& [bytes, seconds] = points[i];
+    entries[i].bytes = static_cast<std::int64_t>(bytes);
+    entries[i].time = {seconds, seconds, seconds, 0, 20};
+  }
+  std::vector<const CollectiveEntry*> all;
+  for (const CollectiveEntry& entry : entries) all.push_back(&entry);
+  const MeasuredCurve curve(all);
+  const double chord = 50e-6 + 60.0 / 252 * 650e-6;
+  CHECK(curve.at(64 * mebi, {}).seconds >= 700e-6 / 4);
+  CHECK(curve.at(64 * mebi, {}).seconds <= chord);
+  CHECK(curve.at(8 * mebi, {}).seconds >= 50e-6);
+}

@@ -8,6 +8,7 @@
 #include "sim/base/random.hpp"
 #include "sim/network/changes.hpp"
 #include "sim/network/families.hpp"
+#include "sim/training/gpu_types.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
 #include "tests/support/models.hpp"
@@ -248,4 +249,33 @@ TEST_CASE("noise makes a step wait for the slowest of many workers") {
   CHECK(two.step.p05 < two.step.p50);
   CHECK(two.step.p50 < two.step.p95);
   CHECK(eight.step.p50 > two.step.p50);
+}
+
+TEST_CASE("workers on GPUs of another type take the times of its profile") {
+  const Scenario alike = scenario_of(ethernet_nodes(2, 2, ethernet(100)));
+  Profile slower = *alike.profile;
+  for (OperatorEntry& entry : slower.operators) {
+    for (PassTiming& pass : entry.passes) pass.device.median *= 1.5;
+  }
+  for (OptimizerEntry& entry : slower.optimizers) entry.update.device.median *= 1.5;
+  slower.runs.resize(1);
+  slower.runs.back().machine.memory_bytes = 1e6;
+  Scenario by_profile = alike, by_factor = alike;
+  by_profile.gpu_types =
+      std::make_shared<const GpuTypes>(GpuTypes{{std::make_shared<const Profile>(slower)}, {0, 0, 1, 1}});
+  by_factor.cluster.topology.compute_factors = {1, 1, 1.5, 1.5};
+  const Result mixed = predict(by_profile);
+  CHECK(mixed.step.time == doctest::Approx(predict(by_factor).step.time).epsilon(1e-6));
+  CHECK(mixed.step.time > 1.2 * predict(alike).step.time);
+  CHECK_FALSE(mixed.memory.fits);  // on the smaller of the two
+  CHECK(mixed.limiting.kind == predict(by_factor).limiting.kind);
+  // Where the other type is the faster one the step is that of the first.
+  by_profile.profile = by_profile.gpu_types->profiles[0];
+  by_profile.gpu_types = std::make_shared<const GpuTypes>(GpuTypes{{alike.profile}, {0, 0, 1, 1}});
+  CHECK(predict(by_profile).step.time == doctest::Approx(mixed.step.time).epsilon(1e-6));
+  // The plain replay of all ranks agrees.
+  const StepSimulation simulation(by_profile);
+  StepFactors plain;
+  plain.plain = true;
+  CHECK(simulation.run().replay.step == simulation.run(plain).replay.step);
 }
