@@ -148,11 +148,10 @@ def across(program):
     with open(HERE / "published_all_reduce.csv", newline="") as file:
         table = list(csv.DictReader(file))
     machines = [
-        # EFA's plugin tells NCCL 75 us a message (aws-ofi-nccl, platform-aws.cpp), of which NCCL counts two in a ring over
-        # two nodes where a chunk crosses four times, each over two links: 18.75 us a link; and the job that was published beside
+        # EFA's plugin tells NCCL 75 us a message (aws-ofi-nccl, platform-aws.cpp), and the job that was published beside
         # the figures asks for rings (aws-efa-eks, examples/simple/nccl-efa-tests.yaml).
         ("A100-SXM4-40GB (p4d.24xlarge)", "2", "2 nodes of 8 A100, 4 x 100 Gbit/s",
-         ("dgx-a100", {"nodes": 2, "nics": 4, "network.bandwidth": "100 Gbit/s", "network.latency": "18.75 us"}), "ring"),
+         ("dgx-a100", {"nodes": 2, "nics": 4, "network.bandwidth": "100 Gbit/s", "network.latency": "37.5 us"}), "ring"),
         ("A100-SXM4-40GB", "1", "8 A100, NVSwitch", ("dgx-a100", {})),
         ("Tesla V100-PCIE-32GB", "1", "4 V100, PCIe",
          ("nvlink-node", {"gpus_per_node": 4, "inside.kind": "pcie", "inside.pcie_generation": 3})),

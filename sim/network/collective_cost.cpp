@@ -69,13 +69,6 @@ struct Estimate {
   std::string range;
 };
 
-// Times that a chunk of a ring goes from node to node on its way: s steps around n ranks meet the k links
-// between nodes s k / n times, and at most the next whole number; a chain meets each but the last once.
-int ring_crossings(CollectiveKind kind, int ranks, int nodes) {
-  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) return nodes - 1;
-  return (ring_steps(kind, ranks) * nodes + ranks - 1) / ranks;
-}
-
 double combine(double a, double b) {
   return std::sqrt(a * a + b * b);
 }
@@ -149,7 +142,7 @@ struct CollectiveModel::State {
       return 2 * depth(binary_tree(ranks.nodes)) * latency + bytes * slowest;
     }
     const int steps = ring_steps(kind, ranks.ranks);
-    const int between = ranks.nodes > 1 ? ring_crossings(kind, ranks.ranks, ranks.nodes) : steps;
+    const int between = ranks.nodes > 1 ? ring_steps(kind, ranks.nodes) : steps;
     return between * latency + bytes * slowest;
   }
 
@@ -175,16 +168,10 @@ struct CollectiveModel::State {
                           bytes * load.inside_seconds_per_byte(factors));
     } else {
       const double inside = model.inside_latency(algorithm, protocol);
-      const double between = model.between_latency(algorithm, protocol);
-      const double wire = load.longest_latency.in_seconds() * factors.latency;
+      const double between =
+          model.between_latency(algorithm, protocol) + load.longest_latency.in_seconds() * factors.latency;
       const auto [inside_steps, between_steps] = steps_of(ranks, kind, algorithm);
-      // NCCL counts a step less between nodes than its chunks make: its constants go by its count, wires by
-      // theirs.
-      const int crossings = algorithm == CollectiveAlgorithm::ring
-                                ? ring_crossings(kind, ranks.ranks, ranks.nodes)
-                                : between_steps;
-      latency = (model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between +
-                 crossings * wire) *
+      latency = (model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between) *
                 model.latency_factor(kind, algorithm, protocol, bytes);
       const double corrected = load.network_seconds_per_byte(factors) * network_correction(load);
       transfer =

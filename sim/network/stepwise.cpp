@@ -12,8 +12,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::uint64_t most_sends = 50'000'000;
-// Chunks that a rank of a ring may have under way: NCCL's buffers of a connection (NCCL_STEPS).
-constexpr int ring_window = 8;
 
 int add_route(FlowEngine& engine, Routes& routes, const RankGroup& group, int from, int to) {
   const int a = group.workers[static_cast<std::size_t>(from)],
@@ -47,8 +45,7 @@ void run_rings(FlowEngine& engine, Routes& routes, const RankGroup& group, int s
   };
   auto start_if_ready = [&](std::size_t at) {
     const Place& place = places[at];
-    const bool has_room = place.started - place.sent < ring_window;
-    if (place.started < steps && has_room && place.received >= place.started) start(at);
+    if (place.started < steps && place.sent == place.started && place.received >= place.started) start(at);
   };
   for (std::size_t at = 0; at < places.size(); ++at) start(at);
   std::vector<std::uint64_t> through;

@@ -21,9 +21,8 @@ struct StepwiseResult {
   std::uint64_t flows = 0;
 };
 
-// A ring sends step s + 1 of a rank once step s of the rank before has arrived, up to 8 under way at once;
-// trees and chains pass a piece on once it is there, and one after the other. all_to_all starts everything at
-// once.
+// A ring sends step s + 1 of a rank once its step s is through and that of the rank before has arrived; trees
+// and chains pass a piece on once it is there, and one after the other. all_to_all starts everything at once.
 StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, CollectiveKind kind,
                                CollectiveAlgorithm algorithm, const RankGroup& group, Bytes bytes,
                                const StepwiseOptions& options = {});

@@ -107,25 +107,6 @@ TEST_CASE("nodes of several GPUs: the NIC sets the pace, in closed form and step
         doctest::Approx(tree).epsilon(0.05));
 }
 
-// A chunk goes 2(n-1) steps around n ranks, of which each node's last is over the network: 30 steps around 16
-// ranks on two nodes cross at most four times, and no rank waits for what it sends.
-TEST_CASE("a ring over nodes of several GPUs waits for the network where its chunks cross it") {
-  for (const auto& [nodes, gpus, crossings] : {std::tuple(2, 8, 4), {2, 2, 3}, {4, 4, 8}, {4, 1, 6}}) {
-    CAPTURE(nodes);
-    CAPTURE(gpus);
-    EthernetNodes family;
-    family.nodes = nodes;
-    family.gpus_per_node = gpus;
-    family.network = {Rate::bits_per_second(25e9), Time::microseconds(500), Transport::tcp, {}};
-    const Topology topology = make_topology(family);
-    const double expected = crossings * 2 * 500e-6;
-    CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 1024) ==
-          doctest::Approx(expected).epsilon(0.01));
-    CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 1024) ==
-          doctest::Approx(expected).epsilon(0.01));
-  }
-}
-
 // Halving and doubling over n = 2^k hosts sends what the ring does, 2(n-1)/n S, in 2 log2(n) steps; in the
 // network each rank sends S once and has it once.
 TEST_CASE("algorithms by rounds keep to their closed forms") {
