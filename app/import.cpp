@@ -113,12 +113,12 @@ class InputFile {
 };
 
 std::string whole(InputFile& input, const std::string& name) {
-  constexpr std::size_t limit = std::size_t{256} << 20, piece = 1 << 16;
+  constexpr std::size_t limit = std::size_t{2} << 30, piece = 1 << 16;
   std::string bytes;
   std::string buffer(piece, '\0');
   while (const std::size_t count = input.read(buffer)) {
     bytes.append(buffer, 0, count);
-    if (bytes.size() > limit) throw Error(ErrorKind::input, name + ": is larger than 256 MiB");
+    if (bytes.size() > limit) throw Error(ErrorKind::input, name + ": is larger than 2 GiB");
   }
   return is_gzip(bytes) ? gunzip(bytes, name, limit) : bytes;
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -29,6 +30,7 @@
 #include "sim/base/utc.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/scenario_reader.hpp"
+#include "sim/output/event_file.hpp"
 #include "sim/output/file_writer.hpp"
 
 namespace foretrain::app {
@@ -36,7 +38,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, settings, profiles;
-  std::string out, device, group, data, checkpoint, costs_from, curve;
+  std::string out, device, group, data, checkpoint, costs_from, curve, tensorboard;
   bool resume = false;
   int steps = 0, warmup = 10, repeats = 1, phase_every = 5, noise_every = 0;
   double time_limit = 30;
@@ -242,6 +244,41 @@ void keep_record(const RunRecord& record, const std::filesystem::path& target) {
   write_run_record(record, target);
 }
 
+// What was predicted and what was measured, in one plot: DIR/SCENARIO/predicted and DIR/SCENARIO/measured.
+void write_scalars(const RunRecord& record, const std::string& folder) {
+  std::vector<ScalarEvent> measured, predicted;
+  const auto add = [&](std::vector<ScalarEvent>& to, double time, std::int64_t step, double seconds) {
+    to.push_back({time, step, "step_time_s", seconds});
+    if (seconds > 0)
+      to.push_back({time, step, "samples_per_s",
+                    static_cast<double>(record.batch_per_worker * record.workers) / seconds});
+  };
+  // A step is as long as that of the slowest rank.
+  double now = 0;
+  std::size_t steps = 0;
+  for (const RankRecord& rank : record.ranks) steps = std::max(steps, rank.step.size());
+  for (std::size_t i = 0; i < steps; ++i) {
+    double slowest = 0;
+    for (const RankRecord& rank : record.ranks)
+      if (i < rank.step.size()) slowest = std::max(slowest, rank.step[i]);
+    now += slowest;
+    add(measured, now, static_cast<std::int64_t>(i) + 1, slowest);
+    if (record.prediction)
+      add(predicted, record.prediction->step * static_cast<double>(i + 1), static_cast<std::int64_t>(i) + 1,
+          record.prediction->step);
+  }
+  for (const RunEvent& event : record.events)
+    if (event.what == "adaptation") measured.push_back({now, event.step, "loss", event.loss});
+  for (const MonitorSeries& series : record.monitor) {
+    const std::string tag = fmt::format("{}/node{}{}", series.what, series.node,
+                                        series.device < 0 ? "" : fmt::format(".gpu{}", series.device));
+    for (std::size_t i = 0; i < std::min(series.time.size(), series.value.size()); ++i)
+      measured.push_back({std::max(0.0, series.time[i]), static_cast<std::int64_t>(i), tag, series.value[i]});
+  }
+  write_event_file(folder, record.scenario_name, "measured", measured);
+  if (record.prediction) write_event_file(folder, record.scenario_name, "predicted", predicted);
+}
+
 // The losses that a schedule saw, as job.curve takes them.
 void write_curve(const RunRecord& record, const std::string& path) {
   std::string text = "updates,loss\n";
@@ -301,6 +338,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   if (!writes) return;
   keep_record(record, planned.target);
   if (!options.curve.empty()) write_curve(record, options.curve);
+  if (!options.tensorboard.empty()) write_scalars(record, options.tensorboard);
   for (const ClockRecord& clock : record.clocks) detail(record.scenario_name + ": " + clock_text(clock));
   for (const MonitorFinding& finding : record.findings) {
     detail(fmt::format("{}: {}{}{}: {}", record.scenario_name, finding.what,
@@ -421,6 +459,10 @@ Action prepare_run(CLI::App& command) {
       .add_option("--curve", options->curve,
                   "where to write the losses that an adadamp schedule saw, as job.curve takes them")
       ->type_name("FILE.csv");
+  command
+      .add_option("--tensorboard", options->tensorboard,
+                  "write steps, what the monitor saw and what was predicted as TensorBoard's scalars")
+      ->type_name("DIR");
   command.add_option("--group", options->group, "name of the campaign, kept in the record")
       ->type_name("NAME");
   command.add_option("--seed", options->seed, "of weights and data (default 1)")->type_name("N");

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "sim/base/parse_units.hpp"
 #include "sim/job/predict_job.hpp"
 #include "sim/output/event_file.hpp"
-#include "sim/output/file_writer.hpp"
 #include "sim/output/scalars.hpp"
 
 namespace foretrain::app {
@@ -33,17 +31,6 @@ void tell_speed(std::uint64_t events, double seconds) {
   detail(fmt::format("simulated {} events in {} of processor time: {:.2g} million a second on one core",
                      events, format_time(seconds),
                      static_cast<double>(events) / std::max(seconds, 1e-6) * 1e-6));
-}
-
-// DIR/SCENARIO/predicted, beside which a run writes DIR/SCENARIO/measured.
-void write_scalars(const std::string& folder, const std::vector<Result>& results) {
-  for (const Result& result : results) {
-    const std::filesystem::path place = std::filesystem::path(folder) / result.scenario / "predicted";
-    std::error_code wrong;
-    std::filesystem::create_directories(place, wrong);
-    if (wrong) throw Error(ErrorKind::input, place.string() + ": cannot be made: " + wrong.message());
-    write_file((place / "events.out.tfevents.0.foretrain").string(), event_file_text(scalars_of(result)));
-  }
 }
 
 int simulate(const Options& options) {
@@ -74,7 +61,9 @@ int simulate(const Options& options) {
   }
   end_progress();
   if (!results.empty()) targets.write(results, &timeline);
-  if (!options.tensorboard.empty()) write_scalars(options.tensorboard, results);
+  if (options.tensorboard.empty()) return 0;
+  for (const Result& result : results)
+    write_event_file(options.tensorboard, result.scenario, "predicted", scalars_of(result));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "sim/import/kineto.hpp"
 #include "sim/import/nccl_tests.hpp"
 #include "sim/import/nccl_topology.hpp"
+#include "sim/import/onnx.hpp"
 #include "sim/import/steps.hpp"
 #include "sim/import/tensorboard.hpp"
 #include "sim/import/topology_matrix.hpp"
@@ -32,6 +33,11 @@ std::span<const Importer> importers() {
        .import = &import_nccl_topology,
 #endif
        .missing = "pugixml (Debian: libpugixml-dev)"},
+      {.name = "onnx",
+       .reads = "a model of ONNX",
+       .writes = "a model",
+       .options = {},
+       .import = &import_onnx},
       {.name = "steps",
        .reads = "a CSV of batch and seconds",
        .writes = "a step-time profile",

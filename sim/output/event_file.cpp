@@ -2,10 +2,12 @@
 
 #include <boost/crc.hpp>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "sim/base/error.hpp"
 #include "sim/base/wire.hpp"
+#include "sim/output/file_writer.hpp"
 
 namespace foretrain {
 namespace {
@@ -134,6 +136,15 @@ EventFile read_event_file(std::string_view bytes, const std::string& file) {
   }
   if (!has_record) throw Error(ErrorKind::input, file + ": is empty");
   return out;
+}
+
+void write_event_file(const std::string& folder, const std::string& scenario, const std::string& kind,
+                      const std::vector<ScalarEvent>& events) {
+  const std::filesystem::path place = std::filesystem::path(folder) / scenario / kind;
+  std::error_code wrong;
+  std::filesystem::create_directories(place, wrong);
+  if (wrong) throw Error(ErrorKind::input, place.string() + ": cannot be made: " + wrong.message());
+  write_file((place / "events.out.tfevents.0.foretrain").string(), event_file_text(events));
 }
 
 std::string event_file_text(const std::vector<ScalarEvent>& events) {

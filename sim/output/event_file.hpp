@@ -28,6 +28,11 @@ EventFile read_event_file(std::string_view bytes, const std::string& file);
 // The whole file.
 std::string event_file_text(const std::vector<ScalarEvent>& events);
 
+// As FOLDER/SCENARIO/KIND/events.out.tfevents.0.foretrain, a run of its own to TensorBoard; KIND is predicted
+// or measured. Throws Error where the folder cannot be made.
+void write_event_file(const std::string& folder, const std::string& scenario, const std::string& kind,
+                      const std::vector<ScalarEvent>& events);
+
 // Masked CRC-32C as TFRecord has it.
 std::uint32_t masked_crc(std::string_view bytes);
 

@@ -1,11 +1,13 @@
 // `foretrain run` as a user types it, on the reference backend.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "execute/run_record_json.hpp"
 #include "sim/base/sha256.hpp"
+#include "sim/output/event_file.hpp"
 #include "tests/app/subprocess.hpp"
 
 using namespace foretrain;
@@ -56,9 +58,17 @@ struct Folder : TemporaryFolder {
 TEST_CASE("run trains, measures and keeps the prediction made before") {
   const Folder folder;
   const std::string file = folder.write("two.yaml", scenario(2)), out = folder.path("two.json");
-  const Finished done =
-      folder.run({file, "--out", out, "--steps", "6", "--warmup", "2", "--phase-every", "2", "--group", "g"});
+  const Finished done = folder.run({file, "--out", out, "--steps", "6", "--warmup", "2", "--phase-every", "2",
+                                    "--group", "g", "--tensorboard", folder.path("board")});
   REQUIRE_MESSAGE(done.status == 0, done.err);
+  const std::string events = "/events.out.tfevents.0.foretrain";
+  const EventFile measured =
+      read_event_file(test::read_file(folder.path("board/two/measured") + events), "measured");
+  const auto steps = std::count_if(measured.events.begin(), measured.events.end(),
+                                   [](const ScalarEvent& each) { return each.tag == "step_time_s"; });
+  CHECK(steps == 6);
+  CHECK(read_event_file(test::read_file(folder.path("board/two/predicted") + events), "predicted")
+            .events.size() == 12);
   CHECK(done.out.find("two: 2 x tiny fp32, batch 4 per worker: ") == 0);
   CHECK(done.out.find("; predicted ") != std::string::npos);
   const RunRecord record = read(out);

@@ -1,4 +1,4 @@
-// The table of validation/kineto is what the program says today.
+// The table of validation/kineto is a record; what the program says today keeps its goal.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -7,11 +7,10 @@
 
 #include "tests/app/subprocess.hpp"
 
-using doctest::Approx;
 using foretrain::test::run_foretrain;
 using foretrain::test::TemporaryFolder;
 
-TEST_CASE("steps under DDP from traces of one GPU are as the table says") {
+TEST_CASE("steps under DDP from traces of one GPU are within 3 % where the host does not bind") {
   const std::string folder = std::string(FORETRAIN_SOURCE_DIR) + "/validation/kineto/";
   const TemporaryFolder scratch;
   std::ifstream table(folder + "table.csv");
@@ -31,7 +30,6 @@ TEST_CASE("steps under DDP from traces of one GPU are as the table says") {
     const bool is_far = cells[1] != "1" && (cells[0] == "gpt2-small" || cells[2] == "2") && cells[3] == "yes";
     if (!is_far) continue;
     ++not_bound;
-    errors += std::abs(std::stod(cells[10]));
     const bool has_network = cells[2] == "2";
     const std::string cluster = has_network
                                     ? "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 2, network: { "
@@ -42,7 +40,8 @@ TEST_CASE("steps under DDP from traces of one GPU are as the table says") {
     const auto run = run_foretrain({"simulate", scenario, "--json", "-"});
     REQUIRE(run.status == 0);
     const double step = nlohmann::json::parse(run.out).at("step").at("time_s").get<double>();
-    CHECK(1e3 * step == Approx(std::stod(cells[7])).epsilon(2e-3));
+    const double measured = std::stod(cells[4]);
+    errors += std::abs(1e3 * step / measured - 1);
   }
   CHECK(rows == 16);
   REQUIRE(not_bound == 4);
