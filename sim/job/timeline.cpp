@@ -127,7 +127,7 @@ class Simulation {
         if (state_.cursor.is_finished() && due_.empty()) {
           is_done_ = true;
         } else {
-          save();
+          next();
         }
       }
       return;
@@ -165,17 +165,14 @@ class Simulation {
       return save();
     }
     if (state_.cursor.is_finished()) {
-      if (!writing_) {
-        is_done_ = true;
-      } else {
-        waits_for_write_ = true;
-        wait_began_ = now_;
-      }
+      if (writing_) return await_write();
+      is_done_ = true;
       return;
     }
     const UpdateRun run = state_.cursor.run();
     if (run.adapts && !state_.has_adapted) return adapt();
     const bool grows = !run.is_short && run.batch != state_.batch;
+    if (writing_ && (grows || run.workers != state_.workers)) return await_write();  // as `run` does
     if (!run.is_short) state_.batch = run.batch;
     if (run.workers != state_.workers) {
       state_.workers = run.workers;
@@ -384,14 +381,16 @@ class Simulation {
       return busy_until(Kind::saved, rate > 0 ? in_.checkpoint_bytes / rate : 0, &JobParts::checkpoint);
     }
     if (writing_) {  // the buffer is still being written: training waits
-      waits_for_write_ = true;
-      wait_began_ = now_;
       due_.push_back(Kind::saved);
-      return;
+      return await_write();
     }
-    if (!due_.empty() && due_.back() == Kind::saved) due_.pop_back();
     const double rate = checkpoint.snapshot.bytes_per_second();
     busy_until(Kind::saved, rate > 0 ? in_.checkpoint_bytes / rate : 0, &JobParts::checkpoint);
+  }
+
+  void await_write() {
+    waits_for_write_ = true;
+    wait_began_ = now_;
   }
 
   void after_save() {

@@ -93,6 +93,23 @@ TEST_CASE("an asynchronous checkpoint blocks for its snapshot, or for the write 
   CHECK(out.total == out.parts.sum());
 }
 
+TEST_CASE("a change of workers or batch waits for the checkpoint that is being written") {
+  Given given(2, 100'000, 4);
+  given.job.schedule.emplace();
+  given.job.schedule->phases = {{{Interval::Unit::epochs, 0}, 100, 1, {}, 1},
+                                {{Interval::Unit::epochs, 1}, 400, 4, {}, 1}};
+  // A snapshot of 0.1 s at the end of the first phase; its write takes 10 s.
+  given.job.checkpoint =
+      Checkpoint{{Interval::Unit::updates, 1000}, Rate(0.1e9), {}, true, Rate(10e9), Rate()};
+  JobTimeline out = given.run();
+  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(0.1 + 10));
+  CHECK(out.checkpoints == 1);
+  CHECK(out.total == out.parts.sum());
+  given.job.schedule->phases[1].workers = 1;
+  out = given.run();
+  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(0.1 + 10));
+}
+
 TEST_CASE("a change of workers costs its time, and GPU time counts those at work") {
   Given given(2, 100'000, 4);
   given.job.schedule.emplace();
