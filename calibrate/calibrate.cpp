@@ -24,7 +24,7 @@ namespace foretrain::calibrate {
 namespace {
 
 constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_peer_copies = 0.3,
-                 seconds_of_interference = 8.0, seconds_a_batch = 6.0;
+                 seconds_of_interference = 12.0, seconds_a_batch = 6.0;
 
 double seconds_of_collectives(int gpus) {
   return gpus < 2 ? 0 : 8.0 + gpus;

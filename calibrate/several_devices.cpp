@@ -10,6 +10,11 @@
 #include "sim/training/buckets.hpp"
 
 namespace foretrain::calibrate {
+namespace {
+
+constexpr double soak_share = 0.25;  // of the seconds of a batch
+
+}  // namespace
 
 JoinedDevices::JoinedDevices(DeviceContext& context, int gpus)
     : clock_(context.clock), members_(static_cast<std::size_t>(gpus)) {
@@ -42,7 +47,7 @@ void measure_local_collectives(DeviceContext& context, int gpus, const std::stri
 
 TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& program,
                            device::Communicator* communicator, const Model& model, StrategyKind kind,
-                           int steps) {
+                           int steps, double soak) {
   Strategy strategy;
   strategy.kind = kind;
   Trainer trainer(session.worker, program, communicator, model, strategy, group.rank(), group.ranks());
@@ -54,12 +59,25 @@ TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& 
       session.worker, trainer, [&] { session.check(); },
       [&](const StepTiming& timing) { times.push_back(timing.step); }, [&] { session.clock.rest(20e-6); });
   constexpr int warm_up = 10;
-  group.barrier();
+  const auto issue = [&](int count) {
+    for (int step = 0; step < count; ++step) {
+      trainer.issue_step(meter.begin_step(false));
+      meter.step_issued();
+    }
+  };
+  // Under load, as a training is: a device at its power cap lowers its clock only after some tenths of a
+  // second.
+  const double soaked = session.clock.now() + soak;
+  do {
+    group.barrier();
+    meter.restart();
+    times.clear();
+    issue(warm_up);
+    meter.drain();
+  } while (group.least(soaked - session.clock.now()) > 0);
   meter.restart();
-  for (int step = 0; step < steps + warm_up; ++step) {
-    trainer.issue_step(meter.begin_step(false));
-    meter.step_issued();
-  }
+  times.clear();
+  issue(warm_up + steps);
   meter.drain();
   if (communicator) communicator->check();
   program.set_gradient_scale(1);
@@ -87,10 +105,11 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
     const double step = std::max(1.5 * request.backward, 1e-4);
     const double share = request.sizes.empty() ? 0.4 : 0.2;
     const int steps = static_cast<int>(std::clamp(share * request.seconds / step, 12.0, 100.0));
+    const double soak = soak_share * request.seconds;
     const TrainedSteps overlapped =
-        trained_steps(session, group, *program, &communicator, request.model, StrategyKind::ddp, steps);
-    const TrainedSteps apart =
-        trained_steps(session, group, *program, nullptr, request.model, StrategyKind::independent, steps);
+        trained_steps(session, group, *program, &communicator, request.model, StrategyKind::ddp, steps, soak);
+    const TrainedSteps apart = trained_steps(session, group, *program, nullptr, request.model,
+                                             StrategyKind::independent, steps, soak / 2);
     Sample alone = summarize(apart.seconds);
     for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
       alone.*bound = group.greatest(alone.*bound);

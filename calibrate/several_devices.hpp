@@ -70,11 +70,11 @@ struct TrainedSteps {
   std::vector<std::int64_t> buckets;  // bytes; empty without communication
 };
 
-// Steps as `run` issues them (execute/trainer.hpp), with gradients exchanged or not, after ten steps of
-// warm-up. Ranks that meet in every bucket have one pace.
+// Steps as `run` issues them (execute/trainer.hpp), with gradients exchanged or not, after `soak` seconds of
+// them and ten more. Ranks that meet in every bucket have one pace.
 TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& program,
                            device::Communicator* communicator, const Model& model, StrategyKind kind,
-                           int steps);
+                           int steps, double soak = 0);
 
 InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& devices,
                                         const InterferenceRequest& request);
