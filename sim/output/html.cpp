@@ -10,6 +10,7 @@
 #include "sim/base/parse_units.hpp"
 #include "sim/output/console_parts.hpp"
 #include "sim/output/html_job.hpp"
+#include "sim/output/html_resources.hpp"
 #include "sim/output/html_style.hpp"
 #include "sim/output/svg_chart.hpp"
 
@@ -124,7 +125,15 @@ std::string scaling_chart(std::span<const Result> results) {
   const std::vector<Family> families = families_of(results);
   for (std::size_t i = 0; i < std::min(most_lines, families.size()); ++i) {
     LineChart::Series series{families[i].label, {}, false};
-    for (const Result* r : families[i].members) series.points.emplace_back(r->workers, r->units_per_second);
+    for (const Result* r : families[i].members) {
+      series.points.emplace_back(r->workers, r->units_per_second);
+      if (r->step.low > 0 && r->step.high > r->step.low) {
+        series.intervals.emplace_back(r->units_per_second * r->step.time / r->step.high,
+                                      r->units_per_second * r->step.time / r->step.low);
+      } else {
+        series.intervals.emplace_back(0, 0);
+      }
+    }
     chart.series.push_back(std::move(series));
   }
   // What one worker's throughput would give without any loss.
@@ -171,8 +180,9 @@ std::string facts_of(const Result& r) {
 }
 
 std::string details_of(const Result& r, bool open) {
-  std::string out = fmt::format("<details{}><summary>{}</summary>\n<p class=\"verdict\">{}</p>\n",
-                                open ? " open" : "", escaped_html(r.scenario), escaped_html(r.limiting.text));
+  std::string out =
+      fmt::format("<details{}><summary>{}</summary>\n", open ? " open" : "", escaped_html(r.scenario));
+  if (!open) out += fmt::format("<p class=\"verdict\">{}</p>\n", escaped_html(r.limiting.text));
   out += facts_of(r);
   if (!r.remedies.empty()) {
     out += "<h3>What would help</h3><div class=\"scroll\"><table><tbody>\n";
@@ -226,12 +236,16 @@ void write_html(std::span<const Result> results, const std::optional<ValidationS
       title + "</title>\n<style>\n");
   sink(html_style);
   sink("</style></head><body><main>\n<h1>" + title + "</h1>\n");
+  sink(html_verdict(results));
   sink(summary_table(results));
   sink("<p class=\"note\">" + escaped_html(console::validation_line(validation)) + "</p>\n");
   sink(breakdown_chart(results));
   sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
   sink(scaling_chart(results));
+  sink(html_bandwidths(results));
   sink(html_jobs(results));
+  sink(html_links(results));
+  sink(html_memory(results));
   sink("<h2>In detail</h2>\n");
   for (const Result& r : results) sink(details_of(r, results.size() == 1));
   sink("<footer>foretrain " FORETRAIN_VERSION "</footer>\n</main></body></html>\n");

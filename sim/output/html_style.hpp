@@ -37,6 +37,8 @@ polyline { fill: none; stroke-width: 2.5; } .ideal { stroke: var(--quiet); strok
 .s0{stroke:var(--c1)} .s1{stroke:var(--c3)} .s2{stroke:var(--c6)} .s3{stroke:var(--c4)} .s4{stroke:var(--c5)} .s5{stroke:var(--c0)}
 circle.s0{fill:var(--c1)} circle.s1{fill:var(--c3)} circle.s2{fill:var(--c6)} circle.s3{fill:var(--c4)}
 circle.s4{fill:var(--c5)} circle.s5{fill:var(--c0)}
+@media print { .scroll { overflow: visible; } th, td { white-space: normal; } svg, tr { break-inside: avoid; }
+  main { max-width: none; } }
 @media (max-width: 30rem) { svg text { font-size: 22px; } h1 { font-size: 1.25rem; } }
 )";
 

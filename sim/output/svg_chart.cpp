@@ -126,7 +126,7 @@ std::string svg_of(const StackedBars& chart) {
 }
 
 std::string svg_of(const LineChart& chart) {
-  constexpr double left = 52, right = 12, top = 22, plot_height = 240, bottom = 40, legend_row = 20;
+  constexpr double left = 68, right = 12, top = 32, plot_height = 240, bottom = 46, legend_row = 26;
   std::set<double> xs;
   double largest = 0;
   for (const auto& series : chart.series) {
@@ -134,6 +134,7 @@ std::string svg_of(const LineChart& chart) {
       xs.insert(x);
       largest = std::max(largest, y);
     }
+    for (const auto& [low, high] : series.intervals) largest = std::max(largest, high);
   }
   if (xs.empty()) return "";
   const std::vector<double> ticks = axis_ticks(largest, 5);
@@ -147,7 +148,7 @@ std::string svg_of(const LineChart& chart) {
   };
   auto place_y = [&](double y) { return top + plot_height * (1 - y / ticks.back()); };
   // Two to a row where all labels are short enough for it.
-  constexpr double sample = 26, letter = 7;
+  constexpr double sample = 26, letter = 12;  // as large as on a phone
   std::size_t columns = 2;
   for (const auto& series : chart.series) {
     if (sample + letter * static_cast<double>(series.label.size()) > (width - left) / 2) columns = 1;
@@ -155,7 +156,7 @@ std::string svg_of(const LineChart& chart) {
   const double height = top + plot_height + bottom +
                         legend_row * static_cast<double>((chart.series.size() + columns - 1) / columns);
   std::string out = open_svg(height, chart.title);
-  out += text_at(0, 12, chart.y_title, "start", "v");
+  out += text_at(0, 18, chart.y_title, "start", "v");
   for (const double tick : ticks) {
     out += line(left, place_y(tick), width - right, place_y(tick), "grid");
     out += text_at(left - 6, place_y(tick) + 4, tick_text(tick), "end", "v");
@@ -165,9 +166,9 @@ std::string svg_of(const LineChart& chart) {
     constexpr double least_distance = 30;
     if (place_x(x) - last_label < least_distance) continue;
     last_label = place_x(x);
-    out += text_at(place_x(x), top + plot_height + 16, tick_text(x), "middle", "v");
+    out += text_at(place_x(x), top + plot_height + 20, tick_text(x), "middle", "v");
   }
-  out += text_at(width - right, top + plot_height + 33, chart.x_title, "end", "v");
+  out += text_at(width - right, top + plot_height + 40, chart.x_title, "end", "v");
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const auto& series = chart.series[s];
     const std::string style =
@@ -180,6 +181,14 @@ std::string svg_of(const LineChart& chart) {
       out += fmt::format("<circle class=\"{}\" cx=\"{}\" cy=\"{}\" r=\"4\"><title>{}</title></circle>\n",
                          style, number(place_x(x)), number(place_y(y)),
                          escaped_html(fmt::format("{}: {:g}, {:.4g}", series.label, x, y)));
+    }
+    for (std::size_t i = 0; i < std::min(series.points.size(), series.intervals.size()); ++i) {
+      const double middle = place_x(series.points[i].first);
+      const auto& [low, high] = series.intervals[i];
+      if (!(high > low)) continue;
+      out += line(middle, place_y(low), middle, place_y(high), "whisker");
+      for (const double end : {low, high})
+        out += line(middle - 4, place_y(end), middle + 4, place_y(end), "whisker");
     }
     const double x = left + static_cast<double>(s % columns) * (width - left) / 2;
     const double y = top + plot_height + bottom + legend_row * (static_cast<double>(s / columns) + 0.5);

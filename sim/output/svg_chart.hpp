@@ -35,6 +35,7 @@ struct LineChart {
     std::string label;
     std::vector<std::pair<double, double>> points;  // x above zero, ascending
     bool dashed = false;
+    std::vector<std::pair<double, double>> intervals = {};  // of each point, or none
   };
   std::string title, x_title, y_title;
   bool linear = false;  // x from zero, without a mark at each point

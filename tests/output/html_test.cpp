@@ -94,3 +94,31 @@ TEST_CASE("axes have round numbers") {
   CHECK(foretrain::axis_ticks(0, 5) == std::vector<double>{0, 1});
   CHECK(foretrain::axis_ticks(0.3, 3).back() >= 0.3 * 0.99);
 }
+
+TEST_CASE("the verdict comes first; bandwidths, links and memory have charts where results tell of them") {
+  Result slow = example_result(), fast = example_result();
+  for (Result* each : {&slow, &fast}) {
+    each->nodes = 2;
+    each->workers = 4;
+    each->links = {{"nic", 2, 1.25e9, 1e8, 0.9}, {"pcie", 4, 6e10, 1e8, 0.1}};
+    each->memory = {};
+    each->memory.peak = 8e9;
+    each->memory.parameters = 1e9;
+    each->memory.activations = 6e9;
+    each->memory.capacity = 80e9;
+  }
+  slow.inputs = {{"cluster.network.bandwidth", "10 Gbit/s"}};
+  fast.inputs = {{"cluster.network.bandwidth", "25 Gbit/s"}};
+  fast.step.time /= 2;
+  const Result both[] = {slow, fast};
+  const std::string page = page_of(both);
+  CHECK(balanced(page));
+  CHECK(page.find("class=\"verdict\"") < page.find("<table>"));
+  CHECK(has(page, "<h2>Step over the network's bandwidth</h2>"));
+  CHECK(has(page, "nic (2 x 1.25 GB/s)"));
+  CHECK_FALSE(has(page, "pcie (4 x"));  // not the busiest
+  CHECK(has(page, "8.00 GB of 80.0 GB"));
+  CHECK(page.find("8.00 GB of 80.0 GB") == page.rfind("8.00 GB of 80.0 GB"));  // alike: once
+  const Result one[] = {slow};
+  CHECK_FALSE(has(page_of(one), "Step over the network"));
+}

@@ -1,0 +1,149 @@
+#include "sim/output/html_resources.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "sim/base/parse_units.hpp"
+#include "sim/output/console_parts.hpp"
+#include "sim/output/svg_chart.hpp"
+
+namespace foretrain {
+namespace {
+
+// A page of a thousand results shows those that a person can look through.
+constexpr std::size_t most_bars = 40;
+constexpr std::size_t most_lines = 6;
+
+std::string left_out(std::size_t shown, std::size_t all) {
+  return all <= shown ? "" : fmt::format("<p class=\"note\">The first {} of {}.</p>\n", shown, all);
+}
+
+std::optional<double> bandwidth_of(const Result& result) {
+  for (const ResolvedInput& input : result.inputs) {
+    if (input.path != "cluster.network.bandwidth" && input.path != "cluster.bandwidth") continue;
+    const auto rate = parse_rate(input.value);
+    if (const auto* read = std::get_if<Rate>(&rate)) return read->bytes_per_second() * 8e-9;
+  }
+  return std::nullopt;
+}
+
+std::string legend(std::initializer_list<std::pair<int, const char*>> names) {
+  std::string out = "<p class=\"legend\">";
+  for (const auto& [colour, name] : names)
+    out += fmt::format("<span><i class=\"b{}\"></i>{}</span> ", colour, name);
+  return out + "</p>\n";
+}
+
+}  // namespace
+
+std::string html_verdict(std::span<const Result> results) {
+  if (results.size() == 1) return "<p class=\"verdict\">" + escaped_html(results[0].limiting.text) + "</p>\n";
+  std::map<std::string, std::pair<int, const Result*>> kinds;
+  for (const Result& result : results) {
+    auto& [count, worst] = kinds[result.limiting.kind];
+    ++count;
+    if (worst == nullptr || result.efficiency < worst->efficiency) worst = &result;
+  }
+  std::string out;
+  for (const auto& [kind, found] : kinds) {
+    out += fmt::format("<p class=\"verdict\">{} limits {} of {}, most of all {}: {}</p>\n",
+                       escaped_html(kind), found.first, results.size(), escaped_html(found.second->scenario),
+                       escaped_html(found.second->limiting.text));
+  }
+  return out;
+}
+
+std::string html_bandwidths(std::span<const Result> results) {
+  std::map<std::string, std::map<double, const Result*>> lines;
+  for (const Result& result : results) {
+    const auto bandwidth = bandwidth_of(result);
+    if (!bandwidth || result.workers < 2 || result.nodes < 2) continue;
+    lines[fmt::format("{}{} workers, batch {} each", result.model.empty() ? "" : result.model + ", ",
+                      result.workers, result.batch_per_worker)]
+        .emplace(*bandwidth, &result);
+  }
+  std::erase_if(lines, [](const auto& line) { return line.second.size() < 2; });
+  if (lines.empty()) return "";
+  LineChart chart;
+  chart.title = "Step over the network's bandwidth";
+  chart.x_title = "Gbit/s";
+  chart.y_title = "ms";
+  for (const auto& [label, points] : lines) {
+    if (chart.series.size() == most_lines) break;
+    LineChart::Series series{label, {}, false};
+    for (const auto& [bandwidth, result] : points) {
+      series.points.emplace_back(bandwidth, 1e3 * result->step.time);
+      series.intervals.emplace_back(1e3 * result->step.low, 1e3 * result->step.high);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return "<h2>Step over the network's bandwidth</h2>\n" + svg_of(chart) + left_out(most_lines, lines.size());
+}
+
+std::string html_links(std::span<const Result> results) {
+  StackedBars chart;
+  chart.title = "How busy the busiest links are";
+  std::size_t all = 0;
+  for (const Result& result : results) {
+    const auto busiest =
+        std::max_element(result.links.begin(), result.links.end(),
+                         [](const LinkUse& a, const LinkUse& b) { return a.utilisation < b.utilisation; });
+    if (busiest == result.links.end() || busiest->bytes_per_step <= 0 || ++all > most_bars) continue;
+    const LinkUse& link = *busiest;
+    StackedBars::Row row;
+    row.label = fmt::format("{}: {} ({} x {})", result.scenario, link.name, link.count,
+                            format_byte_rate(Rate(link.bandwidth)));
+    row.value = console::percent(link.utilisation);
+    row.parts.push_back({link.utilisation, 3,
+                         fmt::format("{} a step, {} of what it carries", format_bytes(link.bytes_per_step),
+                                     console::percent(link.utilisation))});
+    row.parts.push_back({std::max(0.0, 1 - link.utilisation), 5, "idle"});
+    chart.rows.push_back(std::move(row));
+  }
+  if (chart.rows.empty()) return "";
+  return "<h2>How busy the busiest links are</h2>\n" + legend({{3, "carries gradients"}, {5, "idle"}}) +
+         svg_of(chart) + left_out(most_bars, all);
+}
+
+std::string html_memory(std::span<const Result> results) {
+  StackedBars chart;
+  chart.title = "Memory of a GPU";
+  std::size_t all = 0;
+  std::set<std::tuple<std::string, double, double, double, double>> known;
+  for (const Result& result : results) {
+    const Memory& memory = result.memory;
+    // What a scaling curve has in common is shown once.
+    const auto alike =
+        std::tuple(result.model, memory.peak, memory.capacity, memory.parameters, memory.activations);
+    if (memory.peak <= 0 || !known.insert(alike).second || ++all > most_bars) continue;
+    StackedBars::Row row;
+    row.label = result.scenario + (memory.fits ? "" : ": does not fit");
+    row.value =
+        format_bytes(memory.peak) + (memory.capacity > 0 ? " of " + format_bytes(memory.capacity) : "");
+    double rest = memory.peak;
+    const auto part = [&](double bytes, int colour, const char* name) {
+      const double shown = std::min(bytes, rest);
+      if (shown <= 0) return;
+      row.parts.push_back({shown, colour, fmt::format("{}: {}", name, format_bytes(bytes))});
+      rest -= shown;
+    };
+    part(memory.parameters, 2, "parameters");
+    part(memory.gradients, 1, "gradients");
+    part(memory.optimizer, 0, "optimizer");
+    part(memory.activations, 3, "activations");
+    part(rest, 5, "workspace, buckets and the rest");
+    chart.rows.push_back(std::move(row));
+  }
+  if (chart.rows.empty()) return "";
+  return "<h2>Memory of a GPU</h2>\n" +
+         legend(
+             {{2, "parameters"}, {1, "gradients"}, {0, "optimizer"}, {3, "activations"}, {5, "the rest"}}) +
+         svg_of(chart) + left_out(most_bars, all);
+}
+
+}  // namespace foretrain

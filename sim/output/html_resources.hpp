@@ -1,0 +1,24 @@
+// What limits results, and what they use: the page's verdict, network, links and memory.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "sim/output/result.hpp"
+
+namespace foretrain {
+
+// What limits, first of all on the page: of one result its sentence; of several how many each limit holds
+// for, with the sentence of the one that loses most.
+std::string html_verdict(std::span<const Result> results);
+
+// The step over the network's bandwidth, where results differ in it; else empty.
+std::string html_bandwidths(std::span<const Result> results);
+
+// How busy the busiest class of links is in each result; empty where nothing is sent.
+std::string html_links(std::span<const Result> results);
+
+// What fills a GPU's memory at the peak, results that are alike once; empty where it is not known.
+std::string html_memory(std::span<const Result> results);
+
+}  // namespace foretrain
