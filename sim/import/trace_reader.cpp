@@ -29,7 +29,7 @@ bool is_utf8(std::string_view text) {
     if (c >= 0xC2 && c < 0xE0) more = 1;
     if (c >= 0xE0 && c < 0xF0) more = 2;
     if (c >= 0xF0 && c < 0xF5) more = 3;
-    if (more == 0 || i + static_cast<std::size_t>(more) >= text.size() + 0) return false;
+    if (more == 0 || i + static_cast<std::size_t>(more) >= text.size()) return false;
     for (int k = 1; k <= more; ++k)
       if ((static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]) & 0xC0) != 0x80) return false;
     i += static_cast<std::size_t>(more) + 1;
