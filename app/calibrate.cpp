@@ -33,7 +33,7 @@ namespace {
 struct Options {
   std::string model, batches, precisions = "fp32", out, device, network, rendezvous, checks;
   std::vector<std::string> bucket_models;
-  int gpus = 0;
+  int gpus = 0, threads = 1;
   std::int64_t sequence = 0;
   bool collectives = false, append = false;
   double seconds = 0;
@@ -152,6 +152,8 @@ int run(const Options& options) {
       const FileWriter checks(options.checks);
     }
   }
+  // Where workers compute on the host's cores.
+  ::setenv("FORETRAIN_THREADS", std::to_string(options.threads).c_str(), 1);
   device::Backend& backend = device::choose_backend(options.device);
   if (known) check_same_device(*known, backend, options.out);
   if (launched && launched->launcher == "NODE_RANK" && backend.device_count() > 1)
@@ -211,6 +213,11 @@ Action prepare_calibrate(CLI::App& command) {
   command.add_option("--gpus", options->gpus, "local devices to use (default: all)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--threads", options->threads,
+                  "of each worker on the cpu backend, as a scenario's host.threads (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
   command.add_option("--out", options->out, "the profile to write; compressed where the name ends in .gz")
       ->type_name("FILE")
       ->required();

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -347,6 +348,18 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   write_file("-", summary_of(record));
 }
 
+// Of each worker, on a backend that computes on the host's cores. Devices stay open between the runs.
+int threads_of(const std::vector<ReadScenario>& scenarios) {
+  std::set<int> threads;
+  for (const ReadScenario& read : scenarios)
+    threads.insert(read.scenario.host ? read.scenario.host->threads : 1);
+  if (threads.size() > 1)
+    throw Error(ErrorKind::input,
+                "run: the scenarios have different host.threads: run them one by one, for workers keep their "
+                "threads");
+  return *threads.begin();
+}
+
 int run(const Options& options) {
   const Catalog catalog(data_directories());
   std::vector<ReadScenario> scenarios;
@@ -363,6 +376,8 @@ int run(const Options& options) {
   if (!options.checkpoint.empty() && runs.size() > 1) {
     throw Error(ErrorKind::input, "run: --checkpoint names one file for several runs");
   }
+  // Where workers compute on the host's cores.
+  ::setenv("FORETRAIN_THREADS", std::to_string(threads_of(scenarios)).c_str(), 1);
   device::Backend& backend = device::choose_backend(options.device);
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
   RunSession session(backend, read_launch_environment(environment), environment);

@@ -16,6 +16,8 @@ namespace {
 // Relative 90 % half widths of what is not measured: of NCCL's latencies, of its bandwidths within a node, of
 // the payload that a network carries. Held against published runs in validation.
 constexpr double latency_doubt = 1.0, inside_doubt = 0.12, network_doubt = 0.06;
+// Of Gloo's collectives where nothing of them is measured: what its threads take is not known at all.
+constexpr double gloo_doubt = 0.5;
 
 // Of a GPU by what it is joined with, where no profile names it: NVLink 2 to 5, or PCIe 3 to 5.
 GpuGeneration generation_by(double inside_rate, bool nvlink) {
@@ -61,6 +63,12 @@ NcclSystem system_of(const Topology& topology, const Profile* profile) {
   return system;
 }
 
+// CPU workers exchange by Gloo: one algorithm a kind and no protocols.
+bool exchanges_by_gloo(const Topology& topology, const Profile* profile) {
+  return (profile != nullptr && profile->device == "cpu") ||
+         topology.vertices[static_cast<std::size_t>(topology.workers.front())].kind == VertexKind::cpu;
+}
+
 struct Estimate {
   double seconds = 0;
   double relative_uncertainty = 0;
@@ -90,9 +98,8 @@ struct CollectiveModel::State {
   State(const Topology& t, const Profile* profile)
       : topology(&t),
         wires(std::make_shared<Wires>(t)),
-        measured(std::make_shared<CollectiveMeasurements>(
-            profile, system_of(t, profile),
-            t.vertices[static_cast<std::size_t>(t.workers.front())].kind == VertexKind::cpu)) {}
+        measured(std::make_shared<CollectiveMeasurements>(profile, system_of(t, profile),
+                                                          exchanges_by_gloo(t, profile))) {}
 
   State(const State& of, const WireFactors& f)
       : topology(of.topology), wires(of.wires), measured(of.measured), factors(f) {}
@@ -183,6 +190,22 @@ struct CollectiveModel::State {
     return estimate;
   }
 
+  // Gloo's ring goes round the wires as plain flows do. What its own threads take a byte and a message is
+  // measured among the workers of one node: they work while the wires carry, so that the slower of both
+  // decides, but every message costs its start and its way.
+  Estimate gloo(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                double bytes) {
+    const RankGroup& ranks = group.wires->ranks;
+    const double wires_alone = plain_seconds(group, kind, algorithm, bytes);
+    CollectivePlacement one_node;
+    one_node.ranks = ranks.ranks;
+    const auto threads = measured->fitted(kind, algorithm, protocol, one_node, bytes);
+    const auto start = measured->fitted(kind, algorithm, protocol, one_node, 4);
+    if (ranks.nodes < 2 || !threads || !start) return {wires_alone, gloo_doubt, Origin::assumed, true, ""};
+    const double seconds = std::max(wires_alone + start->seconds, threads->seconds);
+    return {seconds, combine(network_doubt, start->seconds / seconds), Origin::fitted, true, threads->range};
+  }
+
   // Steps one after the other within and between nodes.
   static std::pair<int, int> steps_of(const RankGroup& ranks, CollectiveKind kind,
                                       CollectiveAlgorithm algorithm) {
@@ -211,10 +234,7 @@ struct CollectiveModel::State {
     const CollectivePlacement where = placement(group.wires->ranks);
     const auto fit = may_be_fitted ? measured->fitted(kind, algorithm, protocol, where, bytes) : std::nullopt;
     if (fit) return {fit->seconds, fit->relative_uncertainty, Origin::fitted, true, fit->range};
-    if (measured->is_cpu()) {
-      const double seconds = plain_seconds(group, kind, algorithm, bytes);
-      return {seconds, 0.5, Origin::assumed, true, ""};
-    }
+    if (measured->is_cpu()) return gloo(group, kind, algorithm, protocol, bytes);
     Estimate estimate = modelled(group, kind, algorithm, protocol, bytes);
     estimate.extrapolated = true;
     return estimate;

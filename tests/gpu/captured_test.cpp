@@ -7,7 +7,7 @@
 #include "device/registry.hpp"
 #include "execute/trainer.hpp"
 #include "sim/training/model_builder.hpp"
-#include "tests/gpu/compare.hpp"
+#include "tests/support/backend_pair.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;

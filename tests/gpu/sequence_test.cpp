@@ -6,7 +6,7 @@
 
 #include "device/registry.hpp"
 #include "sim/training/model_builder.hpp"
-#include "tests/gpu/compare.hpp"
+#include "tests/support/backend_pair.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
@@ -87,17 +87,20 @@ std::vector<Model> cases() {
 }  // namespace
 
 TEST_CASE("gradients of sequence layers in fp32 agree with the reference") {
-  for (const Model& model : cases()) compare_gradients(model, options_of(model, Precision::fp32), 1e-5);
+  for (const Model& model : cases())
+    compare_gradients(open_backend("cuda"), model, options_of(model, Precision::fp32), 1e-5);
 }
 TEST_CASE("gradients of sequence layers in tf32 agree with the reference") {
-  for (const Model& model : cases()) compare_gradients(model, options_of(model, Precision::tf32), 5e-3);
+  for (const Model& model : cases())
+    compare_gradients(open_backend("cuda"), model, options_of(model, Precision::tf32), 5e-3);
 }
 // Of whole models, and of recurrences with weights so large that 24 steps amplify what rounding does, more.
 TEST_CASE("gradients of sequence layers in bf16 agree with the reference") {
   for (const Model& model : cases()) {
     const bool is_model = model.name.starts_with("tiny-");
     const bool amplifies = model.name == "rnn-stack" || model.name == "rnn-unrolled";
-    compare_gradients(model, options_of(model, Precision::bf16), is_model || amplifies ? 0.1 : 2e-2);
+    compare_gradients(open_backend("cuda"), model, options_of(model, Precision::bf16),
+                      is_model || amplifies ? 0.1 : 2e-2);
   }
 }
 
@@ -166,15 +169,15 @@ TEST_CASE("clipped updates agree with the reference") {
     options.optimizer.kind = kind;
     options.optimizer.learning_rate = 1e-2;
     options.optimizer.clip_norm = 0.1;
-    const Pair pair = build(model, options);
-    for (Program* program : {pair.cuda.get(), pair.reference.get()}) {
+    const Pair pair = build(open_backend("cuda"), model, options);
+    for (Program* program : {pair.program.get(), pair.reference.get()}) {
       program->set_gradient_scale(0.5);
       for (int i = 0; i < 3; ++i) step(*program, true);
     }
     for (std::size_t p = 0; p < model.parameters.size(); ++p) {
       CAPTURE(model.parameters[p].name);
       const int index = static_cast<int>(p);
-      CHECK(distance(pair.cuda->read_parameter(index), pair.reference->read_parameter(index)) < 1e-3);
+      CHECK(distance(pair.program->read_parameter(index), pair.reference->read_parameter(index)) < 1e-3);
     }
   }
 }

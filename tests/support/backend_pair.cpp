@@ -1,4 +1,4 @@
-#include "tests/gpu/compare.hpp"
+#include "tests/support/backend_pair.hpp"
 
 #include <doctest/doctest.h>
 
@@ -87,15 +87,15 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(difference / std::max(norm, 1e-30));
 }
 
-Pair build(const Model& model, BuildOptions options) {
+Pair build(Backend& backend, const Model& model, BuildOptions options) {
   Pair pair;
-  pair.cuda_worker = open_backend("cuda").make_worker(0);
+  pair.worker = backend.make_worker(0);
   pair.reference_worker = open_backend("reference").make_worker(0);
-  pair.cuda = pair.cuda_worker->build(model, options);
+  pair.program = pair.worker->build(model, options);
   options.precision = Precision::fp32;
   options.gradients = ElementType::fp32;
   pair.reference = pair.reference_worker->build(model, options);
-  prepare(*pair.cuda, model, options.batch);
+  prepare(*pair.program, model, options.batch);
   prepare(*pair.reference, model, options.batch);
   return pair;
 }
@@ -108,23 +108,24 @@ BuildOptions options_of(const Model& model, Precision precision) {
   return options;
 }
 
-void compare_gradients(const Model& model, const BuildOptions& options, double tolerance) {
+void compare_gradients(Backend& backend, const Model& model, const BuildOptions& options, double tolerance) {
   CAPTURE(model.name);
   CAPTURE(std::string(name_of(options.precision)));
-  const Pair pair = build(model, options);
-  step(*pair.cuda, false);
+  const Pair pair = build(backend, model, options);
+  step(*pair.program, false);
   step(*pair.reference, false);
   const double loss = pair.reference->loss();
-  CHECK(std::abs(pair.cuda->loss() - loss) <= tolerance * loss);
+  CHECK(std::abs(pair.program->loss() - loss) <= tolerance * loss);
   double worst = 0;
   for (std::size_t p = 0; p < model.parameters.size(); ++p) {
     CAPTURE(model.parameters[p].name);
     const int index = static_cast<int>(p);
-    const double error = distance(pair.cuda->read_gradient(index), pair.reference->read_gradient(index));
+    const double error = distance(pair.program->read_gradient(index), pair.reference->read_gradient(index));
     CHECK(error <= tolerance);
     worst = std::max(worst, std::isnan(error) ? 1e9 : error);
   }
-  std::printf("gradients %-22s %-5s worst %.1e\n", model.name.c_str(), name_of(options.precision), worst);
+  std::fprintf(stderr, "%s: gradients %-22s %-5s worst %.1e\n", backend.name().c_str(), model.name.c_str(),
+               name_of(options.precision), worst);
 }
 
 }  // namespace foretrain::test

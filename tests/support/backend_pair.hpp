@@ -1,4 +1,4 @@
-// Programs of the cuda backend held against the double-precision reference.
+// Programs of a backend held against the double-precision reference.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,14 @@ void step(device::Program& program, bool update);
 double distance(const std::vector<float>& a, const std::vector<float>& b);  // norm of a - b over that of b
 
 struct Pair {
-  std::unique_ptr<device::Worker> cuda_worker, reference_worker;
-  std::unique_ptr<device::Program> cuda, reference;
+  std::unique_ptr<device::Worker> worker, reference_worker;
+  std::unique_ptr<device::Program> program, reference;
 };
-Pair build(const Model& model, device::BuildOptions options);
+Pair build(device::Backend& backend, const Model& model, device::BuildOptions options);
 device::BuildOptions options_of(const Model& model, Precision precision);  // a batch of 8
 
 // Checks the loss and each parameter's gradient, and prints the worst.
-void compare_gradients(const Model& model, const device::BuildOptions& options, double tolerance);
+void compare_gradients(device::Backend& backend, const Model& model, const device::BuildOptions& options,
+                       double tolerance);
 
 }  // namespace foretrain::test

@@ -1,0 +1,146 @@
+// `foretrain run` on the cpu backend as a user types it: by threads of one process, by several processes,
+// with a peer that dies, killed and resumed. Skipped, and said so, where the backend was not built.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <thread>
+
+#include "execute/run_record_json.hpp"
+#include "tests/app/subprocess.hpp"
+#include "tests/support/cpu_backend.hpp"
+
+using namespace foretrain;
+using test::Finished;
+using test::run_foretrain;
+using test::TemporaryFolder;
+
+namespace {
+
+const char* const model = R"(title: a tiny convolutional network
+unit: images
+input: { channels: 3, height: 12, width: 12 }
+classes: 5
+optimizer: { kind: sgd, learning_rate: 0.05, momentum: 0.9 }
+layers:
+  - conv2d: { name: conv1, out: 16, kernel: 3, padding: 1, bias: false }
+  - batch_norm: { name: bn1 }
+  - relu
+  - global_pool
+  - flatten
+  - linear: { name: fc, out: classes }
+  - softmax_cross_entropy: { name: loss }
+)";
+
+std::string scenario(const std::string& cluster) {
+  return "model: tiny.yaml\nprofile: { steps: [[4, 1 ms], [8, 2 ms]] }\nbatch: { per_worker: 8 }\ncluster: " +
+         cluster + "\nhost: { threads: 1 }\n";
+}
+
+const char* const two_nodes =
+    "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: 10 Gbit/s } }";
+
+RunRecord read(const std::string& path) {
+  Diagnostics diagnostics;
+  const auto record = read_run_record(path, diagnostics);
+  diagnostics.throw_errors();
+  return *record;
+}
+
+struct Folder : TemporaryFolder {
+  Folder() { write("tiny.yaml", model); }
+  Finished run(std::vector<std::string> arguments, const test::RunOptions& options = {}) const {
+    arguments.insert(arguments.begin(), "run");
+    arguments.insert(arguments.end(), {"--device", "cpu", "--steps", "20", "--data", "learnable"});
+    return run_foretrain(arguments, options);
+  }
+};
+
+// Two processes of one run, as a script starts them; `first` holds rank 0.
+struct Pair {
+  Finished first, second;
+};
+
+Pair run_pair(const Folder& folder, const std::vector<std::string>& arguments, test::RunOptions second = {}) {
+  Pair pair;
+  const auto environment = [&](const char* node) {
+    return std::vector<std::string>{std::string("NODE_RANK=") + node, "NNODES=2",
+                                    std::string("NCCL_HOSTID=node") + node,
+                                    "FORETRAIN_RENDEZVOUS=" + folder.path("meeting")};
+  };
+  second.environment = environment("1");
+  std::thread other([&] { pair.second = folder.run(arguments, second); });
+  test::RunOptions first;
+  first.environment = environment("0");
+  pair.first = folder.run(arguments, first);
+  other.join();
+  return pair;
+}
+
+}  // namespace
+
+TEST_CASE("run trains on the cpu backend, alone and by two processes that end with equal weights") {
+  if (test::cpu_backend() == nullptr) return;
+  const Folder folder;
+  const std::string one = folder.write("one.yaml", scenario("{ topology: one-node, workers: 1 }"));
+  const Finished alone = folder.run({one, "--out", folder.path("one.json")});
+  CAPTURE(alone.err);
+  REQUIRE(alone.status == 0);
+  const RunRecord single = read(folder.path("one.json"));
+  CHECK(single.complete);
+  CHECK(single.ranks[0].last_loss < single.ranks[0].first_loss);
+  CHECK(single.machine.gpu.find("1 thread") != std::string::npos);
+
+  const std::string two = folder.write("two.yaml", scenario(two_nodes));
+  const Pair pair = run_pair(folder, {two, "--out", folder.path("two.json")});
+  CAPTURE(pair.first.err);
+  CAPTURE(pair.second.err);
+  REQUIRE(pair.first.status == 0);
+  CHECK(pair.second.status == 0);
+  const RunRecord record = read(folder.path("two.json"));
+  REQUIRE(record.ranks.size() == 2);
+  CHECK(record.ranks[0].step.size() == 20);
+  CHECK(record.ranks[0].checksum == record.ranks[1].checksum);
+  CHECK(record.ranks[1].node == 1);
+  // Nobody leaves anything behind: the meeting's file, Gloo's folder.
+  CHECK(folder.files() ==
+        std::vector<std::string>{"one.json", "one.yaml", "tiny.yaml", "two.json", "two.yaml"});
+}
+
+TEST_CASE("a peer on the cpu backend that is killed is an error of the others within seconds") {
+  if (test::cpu_backend() == nullptr) return;
+  const Folder folder;
+  const std::string two = folder.write("two.yaml", scenario(two_nodes));
+  test::RunOptions killed;
+  killed.signal_after_ms = 2500;
+  killed.signal = SIGKILL;
+  const Pair pair = run_pair(
+      folder, {two, "--out", folder.path("two.json"), "--soak", "600", "--time-limit", "20"}, killed);
+  CAPTURE(pair.first.err);
+  CHECK(pair.second.status == 128 + SIGKILL);
+  CHECK(pair.first.status == 1);
+  CHECK(pair.first.err.find("rank 1") != std::string::npos);
+}
+
+TEST_CASE("a job on the cpu backend that was stopped goes on where it was, bit for bit") {
+  if (test::cpu_backend() == nullptr) return;
+  const Folder folder;
+  const std::string job =
+      folder.write("job.yaml", scenario("{ topology: one-node, workers: 1 }") +
+                                   "dataset: { samples: 160 }\njob: { epochs: 3, checkpoint: "
+                                   "{ every: 1 epoch, write: 1 GB/s } }\n");
+  const auto run = [&](const std::string& out, const std::string& checkpoint, std::vector<std::string> more) {
+    std::vector<std::string> arguments{
+        "run", job,      "--out",     folder.path(out), "--device",
+        "cpu", "--data", "learnable", "--checkpoint",   folder.path(checkpoint)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished done = run_foretrain(arguments);
+    CAPTURE(done.err);
+    REQUIRE(done.status == 0);
+    return read(folder.path(out));
+  };
+  const RunRecord whole = run("whole.json", "whole.ckpt", {});
+  run("part.json", "part.ckpt", {"--set", "job.epochs=2"});
+  const RunRecord rest = run("rest.json", "part.ckpt", {"--resume"});
+  CHECK(rest.resumed_after == 40);
+  CHECK(rest.ranks[0].checksum == whole.ranks[0].checksum);
+}
