@@ -7,7 +7,8 @@
 #
 # COMMAND runs once a node, on all nodes at the same time. Node 0 writes to this terminal, node k to
 # ${NODES_LOG:-nodes}.k.log. The exit status is the worst of all nodes; once a node has failed, the others have
-# ${NODES_GRACE:-60} seconds. GPUS_PER_NODE 0 leaves CUDA_VISIBLE_DEVICES alone.
+# ${NODES_GRACE:-60} seconds. GPUS_PER_NODE 0 leaves CUDA_VISIBLE_DEVICES alone. NODES_CORES gives each node so
+# many cores of its own, for workers that compute on them.
 set -u
 
 readonly subnet=10.77.0 mtu=1500 burst=1mb queue=50ms
@@ -15,6 +16,7 @@ readonly prefix="foretrain-$$"
 port=${NODES_PORT:-29511}
 log=${NODES_LOG:-nodes}
 grace=${NODES_GRACE:-60}
+cores=${NODES_CORES:-0}
 
 fail() { # status message
   echo "nodes.sh: $2" >&2
@@ -30,6 +32,7 @@ shift 3
 { whole_number "$nodes" && [ "$nodes" -ge 1 ] && [ "$nodes" -le 200 ]; } || fail 2 "NODES is 1 to 200, not '$nodes'; $usage"
 whole_number "$per_node" || fail 2 "GPUS_PER_NODE is a whole number, not '$per_node'; $usage"
 whole_number "$port" || fail 2 "NODES_PORT is a whole number, not '$port'"
+whole_number "$cores" || fail 2 "NODES_CORES is a whole number, not '$cores'"
 whole_number "$grace" || fail 2 "NODES_GRACE is a number of seconds, not '$grace'"
 rate=$(tr -d ' ' <<< "${rate%/s}" | tr '[:upper:]' '[:lower:]')
 [[ $rate == none || $rate =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ ]] ||
@@ -51,6 +54,14 @@ else
 fi
 [ $((nodes * per_node)) -le ${#devices[@]} ] ||
   fail 4 "$nodes nodes of $per_node GPUs need $((nodes * per_node)) GPUs; there are ${#devices[@]}"
+
+# Those that this process may use, one a line, shared out in their order.
+if [ "$cores" -gt 0 ]; then
+  mapfile -t usable < <(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' |
+    while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+  [ $((nodes * cores)) -le ${#usable[@]} ] ||
+    fail 4 "$nodes nodes of $cores cores need $((nodes * cores)) cores; there are ${#usable[@]}"
+fi
 
 pids=()
 # shellcheck disable=SC2317 # called by the trap
@@ -99,8 +110,12 @@ for ((node = 0; node < nodes; ++node)); do
 done
 
 start() { # node command...
-  local node=$1 visible=()
+  local node=$1 visible=() on=()
   shift
+  if [ "$cores" -gt 0 ]; then
+    local own_cores=("${usable[@]:node*cores:cores}")
+    on=(taskset -c "$(IFS=,; echo "${own_cores[*]}")")
+  fi
   if [ "$per_node" -gt 0 ]; then
     local own=("${devices[@]:node*per_node:per_node}")
     visible=("CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${own[*]}")")
@@ -108,7 +123,7 @@ start() { # node command...
   # `ip` may have lost the library path, as programs with capabilities do.
   [ -n "${LD_LIBRARY_PATH:-}" ] && visible+=("LD_LIBRARY_PATH=$LD_LIBRARY_PATH")
   # Nothing but the virtual network may join the nodes: InfiniBand and shared memory would pass it by.
-  exec ip netns exec "$prefix-$node" env NODE_RANK="$node" NNODES="$nodes" MASTER_ADDR=$subnet.1 MASTER_PORT="$port" \
+  exec "${on[@]}" ip netns exec "$prefix-$node" env NODE_RANK="$node" NNODES="$nodes" MASTER_ADDR=$subnet.1 MASTER_PORT="$port" \
     NCCL_HOSTID="$prefix-$node" NCCL_SOCKET_IFNAME="eth$node" NCCL_COMM_ID="$subnet.1:$port" \
     NCCL_IB_DISABLE="${NCCL_IB_DISABLE:-1}" "${visible[@]}" "$@"
 }
