@@ -139,7 +139,8 @@ class GlooCommunicator : public Communicator {
         }
       } catch (const std::exception& error) {
         throw Error(ErrorKind::failure, std::string("Gloo, ") + name_of(kind) + " on rank " +
-                                            std::to_string(rank_) + ": " + error.what());
+                                            std::to_string(rank_) + ", " + whom_it_misses() + ": " +
+                                            error.what());
       }
     });
   }
@@ -201,6 +202,13 @@ class GlooCommunicator : public Communicator {
       case CollectiveKind::send_recv:
         return to_the_next(data, behind<T>(buffer, bytes, count), count * sizeof(T));
     }
+  }
+
+  // Gloo tells addresses alone.
+  std::string whom_it_misses() const {
+    if (is_aborted_) return "which was aborted";
+    const std::string which = ranks_ == 2 ? "rank " + std::to_string(1 - rank_) : "another rank";
+    return "from which " + which + " is gone";
   }
 
   // Behind what is sent, where the buffer has room for both; else beside it.
