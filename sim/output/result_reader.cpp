@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/input/result_check.hpp"
 #include "sim/output/sweep.hpp"
 
 namespace foretrain {
@@ -302,6 +303,7 @@ ReadResults read_results_of(std::string_view text, const std::string& file) {
   const bool is_sweep = json.is_object() && json.contains("rows");
   const ordered_json list = is_sweep ? json["rows"] : json.is_array() ? json : ordered_json::array({json});
   ReadResults out;
+  Diagnostics diagnostics;
   out.file = file;
   std::vector<Result>& results = out.results;
   const bool is_part = is_sweep && json.contains("part");
@@ -313,10 +315,16 @@ ReadResults read_results_of(std::string_view text, const std::string& file) {
       throw Error(
           {{{file, 0, 0}, fmt::format("is of schema '{}', a result is of '{}'", schema, Result::schema)}});
     }
+    const std::string at = (is_sweep ? "/rows/" : "/") + std::to_string(results.size());
     results.push_back(result_of(node));
+    const Breakdown& parts = results.back().step.breakdown;
+    check_step_sum(parts.forward + parts.backward + parts.optimizer + parts.exposed_communication +
+                       parts.waiting + parts.host + parts.input,
+                   results.back().step.time, is_sweep || list.size() > 1 ? at : "", file, diagnostics);
     if (is_sweep && each.contains("set")) results.back().scenario += setting_text(node.at("set"));
   }
   if (results.empty()) throw Error({{{file, 0, 0}, "holds no result"}});
+  diagnostics.throw_errors();
   return out;
 }
 

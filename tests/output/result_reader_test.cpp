@@ -60,3 +60,14 @@ TEST_CASE("what is no result is refused") {
   }
   CHECK_THROWS_AS(read_results(std::string(100'000, '['), "r.json"), Error);
 }
+
+TEST_CASE("a step whose parts do not sum to it is refused as check refuses it") {
+  const Result result = foretrain::test::example_result();
+  ordered_json broken = ordered_json::parse(json_of({&result, 1}));
+  broken["step"]["time_s"] = -5;
+  CHECK_THROWS_WITH_AS(read_results(broken.dump(), "r.json"),
+                       doctest::Contains("r.json: /step/time_s: is negative: -5 s"), Error);
+  broken["step"]["time_s"] = 5;
+  CHECK_THROWS_WITH_AS(read_results(ordered_json::array({broken, broken}).dump(), "r.json"),
+                       doctest::Contains("r.json: /1/step/breakdown_s: sums to "), Error);
+}
