@@ -207,6 +207,10 @@ std::string summary_of(const RunRecord& record) {
   const MeasuredStep measured = measured_step(record);
   std::string text = fmt::format("{}: {} x {} {}, batch {} per worker", record.scenario_name, record.workers,
                                  record.model, name_of(record.precision), record.batch_per_worker);
+  if (measured.steps == 0 && record.complete && record.resumed_after > 0) {
+    return text + fmt::format(": no step is left, the checkpoint is of update {}, where the job ends\n",
+                              record.resumed_after);
+  }
   if (measured.steps == 0) return text + ": no step was finished\n";
   text += fmt::format(": {} a step (5 % {}, 95 % {}; {} steps{})", seconds_text(measured.median),
                       seconds_text(measured.p05), seconds_text(measured.p95), measured.steps,
@@ -317,6 +321,8 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   how.job = job_plan(*planned.scenario);
   if (writes && how.job && how.job->saves && options.checkpoint.empty())
     warning(record.scenario_name + ": no checkpoint is written, for --checkpoint names no file");
+  if (writes && !options.checkpoint.empty() && !(how.job && how.job->saves))
+    warning(record.scenario_name + ": no checkpoint is written, for the run has no job.checkpoint");
   how.checkpoint = options.checkpoint;
   how.resume = options.resume;
   RunCallbacks callbacks;
@@ -360,6 +366,31 @@ int threads_of(const std::vector<ReadScenario>& scenarios) {
   return *threads.begin();
 }
 
+// Before anything is written: no output is another one or an input.
+void check_outputs(const Options& options, const std::vector<Planned>& runs) {
+  if (options.out == "-" || (!is_record_name(options.out) && std::filesystem::exists(options.out) &&
+                             !std::filesystem::is_directory(options.out))) {
+    throw Error(
+        ErrorKind::input,
+        fmt::format("run: --out {}: a record is called .json or .json.gz; else it is a folder", options.out));
+  }
+  const auto is_same = [](const std::filesystem::path& a, const std::filesystem::path& b) {
+    std::error_code error;
+    return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error);
+  };
+  for (const Planned& planned : runs) {
+    for (const auto& [name, path] :
+         {std::pair("--checkpoint", options.checkpoint), std::pair("--curve", options.curve)}) {
+      if (!path.empty() && is_same(path, planned.target))
+        throw Error(ErrorKind::input, fmt::format("run: --out and {} both write to {}", name, path));
+    }
+    for (const std::string& file : options.files) {
+      if (is_same(file, planned.target))
+        throw Error(ErrorKind::input, fmt::format("run: --out would overwrite the scenario {}", file));
+    }
+  }
+}
+
 int run(const Options& options) {
   const Catalog catalog(data_directories());
   std::vector<ReadScenario> scenarios;
@@ -376,6 +407,7 @@ int run(const Options& options) {
   if (!options.checkpoint.empty() && runs.size() > 1) {
     throw Error(ErrorKind::input, "run: --checkpoint names one file for several runs");
   }
+  check_outputs(options, runs);
   // Where workers compute on the host's cores.
   ::setenv("FORETRAIN_THREADS", std::to_string(threads_of(scenarios)).c_str(), 1);
   device::Backend& backend = device::choose_backend(options.device);
@@ -386,7 +418,14 @@ int run(const Options& options) {
     const LocalWorkers local = session.local_workers(read.scenario);
     if (local.spans_processes) check_network_interface(environment, local.first_rank);
   }
-  if (!is_record_name(options.out)) std::filesystem::create_directories(options.out);
+  if (!is_record_name(options.out)) {
+    std::error_code error;
+    std::filesystem::create_directories(options.out, error);
+    if (error) {
+      throw Error(ErrorKind::input,
+                  fmt::format("run: --out {}: cannot make the folder: {}", options.out, error.message()));
+    }
+  }
   if (scenarios.size() > 1) {
     RunCallbacks callbacks;
     callbacks.stop = &interrupt_requested();
@@ -435,7 +474,7 @@ Action prepare_run(CLI::App& command) {
       .add_option("--time-limit", options->time_limit,
                   "seconds without progress after which a run is given up (default 30)")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-3, 1e6));
   command
       .add_option("--phase-every", options->phase_every,
                   "time phases and buckets in every n-th step (default 5)")

@@ -12,9 +12,9 @@
 namespace foretrain {
 namespace {
 
-constexpr std::string_view magic = "foretrain/checkpoint/2\n";
+constexpr std::string_view magic = "foretrain/checkpoint/3\n";
 
-// Followed by identity, losses, weights and state; `crc` is over those four.
+// Followed by identity, losses, weights and state; `crc` is over those four and the updates.
 struct Header {
   std::int64_t updates = 0;
   std::uint64_t identity = 0, losses = 0, weights = 0, state = 0;  // bytes
@@ -36,7 +36,8 @@ std::uint64_t add_crc(std::uint64_t crc, std::string_view bytes) {
 }
 
 std::uint64_t crc_of(const std::string& identity, const TrainingState& state) {
-  std::uint64_t crc = add_crc(0, identity);
+  std::uint64_t crc = add_crc(0, text_of(std::as_bytes(std::span(&state.updates, 1))));
+  crc = add_crc(crc, identity);
   crc = add_crc(crc, text_of(std::as_bytes(std::span(state.losses))));
   crc = add_crc(crc, text_of(state.weights));
   return add_crc(crc, text_of(state.state));

@@ -290,7 +290,7 @@ class ReferenceProgram : public Program {
     for (auto* group : {&running_means_, &running_variances_})
       for (Tensor& tensor : *group)
         for (double& value : tensor) visit(value);
-    if (model_.tokens > 0) visit(draw_);
+    visit(draw_);
   }
 
   void make_parameters() {

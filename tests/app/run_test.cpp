@@ -123,6 +123,46 @@ TEST_CASE("what is not there is status 4, bad input 2, and nothing is written") 
   CHECK(folder.files() == std::vector<std::string>{"bad.yaml", "many.yaml", "tiny.yaml", "two.yaml"});
 }
 
+TEST_CASE("outputs that are one file, or an input, are refused before anything is written") {
+  const Folder folder;
+  const std::string two = folder.write("two.yaml", scenario(2)),
+                    as_json = folder.write("two.json", scenario(2));
+  const std::string record = folder.path("out.json"), before = test::read_file(two);
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& why) {
+    arguments.insert(arguments.end(), {"--steps", "2"});
+    const Finished done = folder.run(arguments);
+    CAPTURE(done.err);
+    CHECK(done.status == 2);
+    CHECK(done.err.find(why) != std::string::npos);
+  };
+  refused({two, "--out", record, "--checkpoint", record}, "--out and --checkpoint both write to");
+  refused({two, "--out", record, "--curve", folder.path("./out.json")}, "--out and --curve both write to");
+  refused({as_json, "--out", as_json}, "--out would overwrite the scenario");
+  refused({two, "--out", two}, "a record is called .json or .json.gz");
+  refused({two, "--out", "-"}, "a record is called .json or .json.gz");
+  refused({two, "--out", two + "/below"}, "cannot make the folder: Not a directory");
+  CHECK(test::read_file(two) == before);
+  CHECK(folder.files() == std::vector<std::string>{"tiny.yaml", "two.json", "two.yaml"});
+}
+
+TEST_CASE("a checkpoint that nothing writes, and one of the job's end, are said") {
+  const Folder folder;
+  const std::string two = folder.write("two.yaml", scenario(2)), out = folder.path("out.json");
+  const std::string state = folder.path("state");
+  const Finished none = folder.run({two, "--steps", "2", "--out", out, "--checkpoint", state});
+  CHECK(none.status == 0);
+  CHECK(none.err.find("no checkpoint is written, for the run has no job.checkpoint") != std::string::npos);
+  const std::string job =
+      folder.write("job.yaml", scenario(2) +
+                                   "dataset: { samples: 16 }\njob: { epochs: 2, checkpoint: "
+                                   "{ every: 1 epoch, write: 1 GB/s } }\n");
+  CHECK(folder.run({job, "--out", out, "--checkpoint", state}).status == 0);
+  const Finished again = folder.run({job, "--out", out, "--checkpoint", state, "--resume"});
+  CHECK(again.status == 0);
+  CHECK(again.out.find("no step is left, the checkpoint is of update 4, where the job ends") !=
+        std::string::npos);
+}
+
 TEST_CASE("Ctrl-C leaves the finished steps") {
   const Folder folder;
   // Steps of a millisecond: of the tiny model there would be so many that to write them takes a second of its

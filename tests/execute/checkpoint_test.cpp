@@ -36,7 +36,8 @@ TEST_CASE("a checkpoint reads back; another run's or a damaged one does not") {
     folder.write("c", whole.substr(0, size));
     CHECK_THROWS_WITH_AS(read_checkpoint(path, "a run"), doctest::Contains("is no whole checkpoint"), Error);
   }
-  for (std::size_t at : {std::size_t{3}, std::size_t{45}, whole.size() - 5}) {
+  for (std::size_t at :
+       {std::size_t{3}, std::size_t{23}, std::size_t{45}, whole.size() - 5}) {  // 23: updates
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 1);
     folder.write("c", changed);

@@ -113,18 +113,26 @@ TEST_CASE("a shared weight has the sum of its readers' gradients, and a position
 }
 
 TEST_CASE("masks of dropout are anew with every update, and as before after a resume") {
-  Model model = test::tiny_transformer(0.3);
-  model.optimizer.learning_rate = 0;
-  const auto program = reference::make_program(model, options_of(model, 2));
-  program->synthesize_input(3);
-  const double first = forward(*program);
-  CHECK(forward(*program) == first);
-  const std::vector<std::byte> state = program->save_state();
-  step(*program);
-  const double second = forward(*program);
-  CHECK(second != first);
-  program->load_state(state);
-  CHECK(forward(*program) == first);
+  Model of_images = test::tiny_mlp();
+  for (Layer& layer : of_images.layers) {
+    if (layer.kind != LayerKind::relu) continue;
+    layer.kind = LayerKind::dropout;
+    layer.probability = 0.3;
+  }
+  for (Model model : {test::tiny_transformer(0.3), of_images}) {
+    CAPTURE(model.name);
+    model.optimizer.learning_rate = 0;
+    const auto program = reference::make_program(model, options_of(model, 2));
+    program->synthesize_input(3);
+    const double first = forward(*program);
+    CHECK(forward(*program) == first);
+    const std::vector<std::byte> state = program->save_state();
+    step(*program);
+    const double second = forward(*program);
+    CHECK(second != first);
+    program->load_state(state);
+    CHECK(forward(*program) == first);
+  }
 }
 
 TEST_CASE("gradients above the largest norm are scaled down to it") {
