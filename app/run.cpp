@@ -208,8 +208,9 @@ std::string summary_of(const RunRecord& record) {
   std::string text = fmt::format("{}: {} x {} {}, batch {} per worker", record.scenario_name, record.workers,
                                  record.model, name_of(record.precision), record.batch_per_worker);
   if (measured.steps == 0 && record.complete && record.resumed_after > 0) {
-    return text + fmt::format(": no step is left, the checkpoint is of update {}, where the job ends\n",
-                              record.resumed_after);
+    return text +
+           fmt::format(": no step is left, the checkpoint of update {} is at the job's end or past it\n",
+                       record.resumed_after);
   }
   if (measured.steps == 0) return text + ": no step was finished\n";
   text += fmt::format(": {} a step (5 % {}, 95 % {}; {} steps{})", seconds_text(measured.median),
@@ -391,6 +392,16 @@ void check_outputs(const Options& options, const std::vector<Planned>& runs) {
   }
 }
 
+// By the process that writes; a folder may be missing on the others' nodes.
+void check_folders(const Options& options) {
+  for (const std::string& path : {options.checkpoint, options.curve}) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+      throw Error(ErrorKind::input,
+                  fmt::format("{}: cannot write: there is no folder {}", path, folder.string()));
+  }
+}
+
 int run(const Options& options) {
   const Catalog catalog(data_directories());
   std::vector<ReadScenario> scenarios;
@@ -413,6 +424,7 @@ int run(const Options& options) {
   device::Backend& backend = device::choose_backend(options.device);
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
   RunSession session(backend, read_launch_environment(environment), environment);
+  if (session.is_first(scenarios.front().scenario)) check_folders(options);
   for (const ReadScenario& read : scenarios) {
     // All mismatches before the first run.
     const LocalWorkers local = session.local_workers(read.scenario);

@@ -139,6 +139,8 @@ TEST_CASE("outputs that are one file, or an input, are refused before anything i
   refused({two, "--out", record, "--curve", folder.path("./out.json")}, "--out and --curve both write to");
   refused({as_json, "--out", as_json}, "--out would overwrite the scenario");
   refused({two, "--out", two}, "a record is called .json or .json.gz");
+  refused({two, "--out", record, "--curve", folder.path("none/c.csv")}, "cannot write: there is no folder");
+  refused({two, "--out", record, "--checkpoint", folder.path("none/c")}, "cannot write: there is no folder");
   refused({two, "--out", "-"}, "a record is called .json or .json.gz");
   refused({two, "--out", two + "/below"}, "cannot make the folder: Not a directory");
   CHECK(test::read_file(two) == before);
@@ -159,7 +161,7 @@ TEST_CASE("a checkpoint that nothing writes, and one of the job's end, are said"
   CHECK(folder.run({job, "--out", out, "--checkpoint", state}).status == 0);
   const Finished again = folder.run({job, "--out", out, "--checkpoint", state, "--resume"});
   CHECK(again.status == 0);
-  CHECK(again.out.find("no step is left, the checkpoint is of update 4, where the job ends") !=
+  CHECK(again.out.find("no step is left, the checkpoint of update 4 is at the job's end") !=
         std::string::npos);
 }
 
