@@ -166,8 +166,18 @@ class Reader {
     } else if (model->is_scalar() && !model->text.empty()) {
       const auto path = catalog_.resolve(DataKind::model, model->text, model->where(), diagnostics_);
       if (!path) return;
-      described = read_document(*path, diagnostics_);
-      if (described) scenario_.model = foretrain::read_model(*described, diagnostics_, sequence);
+      ProfileCache* const cache = lengths ? nullptr : catalog_.profile_cache();
+      const ProfileCache::ModelKey key{path->string(), sequence};
+      if (cache != nullptr) scenario_.model = cache->find_model(key);
+      if (scenario_.model) return;
+      Diagnostics own;
+      described = read_document(*path, own);
+      if (described) scenario_.model = foretrain::read_model(*described, own, sequence);
+      diagnostics_.merge(own);
+      // What is said of a model is said of each scenario that has it.
+      const bool is_silent = own.ok() && own.warnings().empty();
+      if (cache != nullptr && is_silent && scenario_.model)
+        scenario_.model = cache->add_model(key, std::move(scenario_.model));
     }
     if (!lengths || !described || !scenario_.model || scenario_.model->sequence == 0) return;
     lengths->model_at = [root = *described](std::int64_t length) {

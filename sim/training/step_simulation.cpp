@@ -149,7 +149,8 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   if (scenario.profile) {
     times_ = like != nullptr && like->micro_batch_ == micro_batch
                  ? like->times_
-                 : step_times(*model, *scenario.profile, scenario.precision, micro_batch, scenario.optimizer);
+                 : *shared_step_times(scenario.model, scenario.profile, scenario.precision, micro_batch,
+                                      scenario.optimizer);
     host = collective_host(*scenario.profile);
     if (!scenario.profile->launches.empty()) {
       const LaunchCosts& costs = scenario.profile->launches.back();

@@ -2,6 +2,7 @@
 // the times come from: a profile of operators, or a step-time profile (batch and seconds).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,12 @@ bool has_times_of(const Profile& profile, const std::string& model, Precision pr
 // Error (unavailable) where the profile has no times for the model and precision; says what it has.
 StepTimes step_times(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
                      const Optimizer& optimizer);
+// The same, computed once for a model and a profile that several scenarios share: the points of a grid. Kept
+// as long as both live; safe from several threads.
+std::shared_ptr<const StepTimes> shared_step_times(const std::shared_ptr<const Model>& model,
+                                                   const std::shared_ptr<const Profile>& profile,
+                                                   Precision precision, std::int64_t batch,
+                                                   const Optimizer& optimizer);
 
 // From whole steps. Seconds are a + b x batch, fitted by least squares to two points or more; with one point
 // the uncertainty spans from "all fixed cost" to "all proportional". Backward time is spread over the layers

@@ -358,6 +358,26 @@ TEST_CASE("step-time profiles: inline, from a file, with and without a model") {
   CHECK(sized.scenario->step_times->gradient_bytes == 94e6);
 }
 
+TEST_CASE(
+    "the points of a grid share the models and profiles that they name, unless their sequence differs") {
+  Catalog keeping({FORETRAIN_SOURCE_DIR});
+  keeping.keep_profiles();
+  const auto read_with = [&](const char* model, const std::vector<std::string>& settings) {
+    Diagnostics diagnostics;
+    auto scenario =
+        parse_scenario(with("{ parameters: 60880896 }", model), "s.yaml", keeping, settings, diagnostics);
+    diagnostics.throw_errors();
+    return scenario->model;
+  };
+  const auto first = read_with("resnet50", {});
+  CHECK(read_with("resnet50", {"cluster.nodes=4"}) == first);
+  CHECK(read_with("vgg16", {}) != first);
+  const auto longer = read_with("gpt2-small", {"sequence=1024"});
+  CHECK(read_with("gpt2-small", {"sequence=512"})->sequence == 512);
+  CHECK(read_with("gpt2-small", {"sequence=1024"}) == longer);
+  CHECK(longer->sequence == 1024);
+}
+
 TEST_CASE("names resolve to what ships, and mistyped ones to a hint") {
   const std::string model = "{ parameters: 60880896 }";
   const Read result = read(with(model, "resnet50"));
