@@ -17,7 +17,7 @@ struct Shared {
   std::shared_ptr<const Model> model = std::make_shared<const Model>(test::tiny_cnn());
   std::shared_ptr<const Profile> profile =
       std::make_shared<const Profile>(test::made_profile(*model, {16, 32}));
-  Optimizer optimizer;
+  Optimizer optimizer{.momentum = 0.9};
 
   std::shared_ptr<const StepTimes> at(std::int64_t batch) const {
     return shared_step_times(model, profile, Precision::bf16, batch, optimizer);
@@ -38,7 +38,7 @@ TEST_CASE("step times of a model and profile are computed once for each batch, o
   CHECK(own.at(16) == first);
   CHECK(forward(*first) == forward(step_times(*own.model, *own.profile, Precision::bf16, 16, own.optimizer)));
   CHECK(own.at(32) != first);
-  own.optimizer.momentum = 0.9;
+  own.optimizer.nesterov = true;
   CHECK(own.at(16) != first);
   CHECK_THROWS_AS(shared_step_times(own.model, own.profile, Precision::fp32, 16, own.optimizer), Error);
 }
