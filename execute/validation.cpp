@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
@@ -103,6 +104,30 @@ void set_clocks(std::span<const FiledRecord* const> repeats, ValidationRow& row)
   row.throttled = median(throttled);
 }
 
+// What was hashed counts: numbers beside it in the record may have been written later.
+void hold_to_text(const PredictionBefore& before, ValidationRow& row) {
+  const nlohmann::json text = nlohmann::json::parse(before.json, nullptr, false);
+  const auto number = [&](const char* name) -> std::optional<double> {
+    if (!text.is_object() || !text.contains("step") || !text["step"].is_object()) return std::nullopt;
+    const auto found = text["step"].find(name);
+    return found == text["step"].end() || !found->is_number() ? std::nullopt
+                                                              : std::optional(found->get<double>());
+  };
+  const std::optional<double> step = number("time_s"), low = number("low_s"), high = number("high_s");
+  if (!step || !low || !high) {
+    row.notes.emplace_back("the prediction that was hashed before the run tells no step");
+    return;
+  }
+  constexpr double rounding = 1e-6;  // relative
+  const auto differs = [&](double a, double b) { return std::abs(a - b) > rounding * std::abs(b); };
+  if (!differs(before.step, *step) && !differs(before.low, *low) && !differs(before.high, *high)) return;
+  row.notes.emplace_back(
+      "the record's prediction is not the one that was hashed before the run, which is taken");
+  row.predicted_before = *step;
+  row.low = *low;
+  row.high = *high;
+}
+
 ValidationRow row_of(std::span<const FiledRecord* const> repeats, std::span<const FiledRecord> records,
                      const Repredict& repredict) {
   const FiledRecord& first = *repeats[0];
@@ -147,6 +172,8 @@ ValidationRow row_of(std::span<const FiledRecord* const> repeats, std::span<cons
     row.distance = before.distance;
     if (!before.digest.empty() && before.digest != sha256(before.json)) {
       row.notes.emplace_back("the stored prediction is not the one that was hashed before the run");
+    } else if (!before.digest.empty()) {
+      hold_to_text(before, row);
     }
   } else if (row.predicted) {
     row.low = row.now.low;

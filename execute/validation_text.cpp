@@ -174,6 +174,10 @@ std::string job_table(const JobRow& job) {
 
 void add_summary(TextTable& table, const std::string& name, const ErrorSummary& s) {
   auto optional_percent = [](const std::optional<double>& value) { return value ? percent(*value) : "-"; };
+  if (s.rows == 0) {
+    table.add({name, "0", "-", "-", "-", "-", "-", "-", "-"});
+    return;
+  }
   table.add({name, std::to_string(s.rows), percent(s.mean_abs_error), percent(s.max_abs_error),
              signed_percent(s.mean_error), fmt::format("{:.0f} %", s.coverage * 100),
              percent(s.interval_width), optional_percent(s.naive_mean_abs_error),

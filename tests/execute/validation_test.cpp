@@ -1,6 +1,7 @@
 #include "execute/validation.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ FiledRecord record(const std::string& scenario, int workers, double median, doub
   before.step = predicted;
   before.low = predicted - half_width;
   before.high = predicted + half_width;
-  before.json = "{}";
+  before.json = fmt::format(R"({{"step": {{"time_s": {}, "low_s": {}, "high_s": {}}}}})", before.step,
+                            before.low, before.high);
   before.digest = sha256(before.json);
   before.peak_bytes = 10.2e9;
   r.prediction = before;
@@ -179,6 +181,18 @@ TEST_CASE("a prediction that was changed after it was hashed is told") {
   const Validation v = validated({changed});
   REQUIRE(v.rows[0].notes.size() == 1);
   CHECK(v.rows[0].notes[0].find("not the one that was hashed") != std::string::npos);
+}
+
+TEST_CASE("numbers beside the hashed prediction that say something else do not count, and are told") {
+  FiledRecord changed = record("changed", 1, 0.1, 0.12, 0.01);
+  PredictionBefore& before = *changed.record.prediction;
+  before.step = 0.1, before.low = 0.09, before.high = 0.11;
+  const Validation v = validated({changed});
+  REQUIRE(v.rows[0].error);
+  CHECK(*v.rows[0].error == doctest::Approx(0.2));
+  CHECK_FALSE(*v.rows[0].hit);
+  REQUIRE(v.rows[0].notes.size() == 1);
+  CHECK(v.rows[0].notes[0].find("which is taken") != std::string::npos);
 }
 
 TEST_CASE("runs on two machines are two rows, records without steps are left out") {
