@@ -23,6 +23,11 @@
 namespace foretrain::calibrate {
 namespace {
 
+// What interference is measured with where gradients are larger: enough for a link's full rate.
+constexpr std::int64_t largest_interfering = std::int64_t{64} << 20;
+// Where workers are the host's cores, collectives are measured up to here: their memory is the host's.
+constexpr std::int64_t largest_on_host = std::int64_t{64} << 20;
+
 constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_peer_copies = 0.3,
                  seconds_of_interference = 12.0, seconds_a_batch = 6.0;
 
@@ -235,10 +240,18 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
   return backwards;
 }
 
+// A collective of all gradients, in whole blocks of every rank.
+std::int64_t interfering_bytes(const Model& model, int ranks) {
+  const std::int64_t block = 16 * ranks;
+  const std::int64_t bytes = model.parameter_count() * element_bytes(Precision::fp32);
+  return std::min(largest_interfering, (bytes + block - 1) / block * block);
+}
+
 // At the middle batch interference by size; there and at the smallest and largest batch whole data-parallel
-// steps, which tell what it is worth.
+// steps, which tell what it is worth. `seconds` are those of all.
 void measure_interferences(Run& run, DeviceContext& context, JoinedDevices& devices, const Request& request,
-                           const std::vector<Backwards>& backwards) {
+                           const std::vector<Backwards>& backwards, double seconds) {
+  const double each = seconds / static_cast<double>(request.precisions.size());
   for (const Precision precision : request.precisions) {
     std::vector<Backwards> known;
     for (const Backwards& entry : backwards)
@@ -257,11 +270,11 @@ void measure_interferences(Run& run, DeviceContext& context, JoinedDevices& devi
                               .precision = precision,
                               .seed = request.seed,
                               .backward = at.seconds,
-                              .seconds = seconds_of_interference / 4};
+                              .sizes = {},
+                              .seconds = each / 4};
       if (place == middle) {
-        ask.seconds = seconds_of_interference / 2;
-      } else {
-        ask.sizes.clear();
+        ask.seconds = each / 2;
+        ask.sizes = {interfering_bytes(*request.model, devices.count())};
       }
       const InterferenceRun measured = measure_interference_on(context, devices, ask);
       append(run.profile().interference, measured.entries);
@@ -294,9 +307,9 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
     throw Error(ErrorKind::unavailable, "collectives need two devices, and there is one");
   const double for_collectives = collectives ? std::min(seconds_of_collectives(gpus), 0.4 * budget) : 0;
   const double for_interference =
-      request.model && gpus > 1
-          ? std::min(seconds_of_interference * static_cast<double>(request.precisions.size()), 0.2 * budget)
-          : 0;
+      request.model && gpus > 1 ? seconds_of_interference * static_cast<double>(request.precisions.size()) *
+                                      std::min(1.0, budget / default_seconds(request, gpus))
+                                : 0;
   DeviceContext context{backend, clock, hooks.stop};
   if (collectives) backend.log_choices();
   std::optional<JoinedDevices> joined;
@@ -306,13 +319,26 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
     if (request.model)
       backwards =
           measure_models(run, backend, clock, request, hooks, budget - for_collectives - for_interference);
-    if (joined) measure_interferences(run, context, *joined, request, backwards);
+    if (joined) {
+      // What models took too long is missing here.
+      const double left = std::max(budget - for_collectives - run.spent(), 0.2 * for_interference);
+      measure_interferences(run, context, *joined, request, backwards, std::min(for_interference, left));
+    }
     joined.reset();
     if (collectives) {
       CollectiveOptions options;
       options.most_bytes = request.largest_collective;
       options.more_bytes = bucket_sizes(request);
       options.seconds = request.model ? for_collectives : budget - run.spent();
+      if (backend.name() == "cpu") {
+        // Gloo has one algorithm a kind, and sums no bf16.
+        options.forced = options.bf16 = false;
+        options.skips_long = true;
+        options.refinements = 0;
+        options.most_bytes = std::min(options.most_bytes, largest_on_host);
+        for (const std::int64_t bytes : options.more_bytes)
+          options.most_bytes = std::max(options.most_bytes, bytes);
+      }
       const double memory = run.run().machine.memory_bytes;
       while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
       const SuiteHooks suite{

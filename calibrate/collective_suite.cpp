@@ -109,7 +109,7 @@ void measure_collectives(Session& session, RankGroup& group, device::Backend& ba
     std::unique_ptr<device::Communicator> communicator;
     std::optional<CollectiveCurve> joined;
     int left_out = 0;
-    for (const CollectiveCurve& curve : collective_curves(options.forced && s < 2)) {
+    for (const CollectiveCurve& curve : collective_curves(options.forced && s < 2, options.bf16)) {
       progress(text_of(subset) + ": " + text_of(curve));
       if (!joined || !same_setting(*joined, curve)) {
         // The library reads its environment while a communicator is made: no rank may come too early or late.

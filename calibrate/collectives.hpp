@@ -31,11 +31,13 @@ struct CollectiveOptions {
   double relative_error = 0.02;  // of a median, to stop at
   double seconds = 15;           // of wall clock for all curves of a group size; then the rest is left out
   bool forced = true;            // ring and tree with each protocol besides auto
+  bool bf16 = true;              // besides fp32
+  bool skips_long = false;       // sizes that would take most of the time, as always between nodes
   int refinements = 2;           // bisections between two sizes where the choice changes
 };
 
 // The curves in the order of what matters most, by setting (a communicator has one).
-std::vector<CollectiveCurve> collective_curves(bool forced);
+std::vector<CollectiveCurve> collective_curves(bool forced, bool bf16 = true);
 
 // Sizes doubling from least to most, each a multiple of 16 bytes a rank.
 std::vector<std::int64_t> collective_sizes(std::int64_t least, std::int64_t most, int ranks);

@@ -240,7 +240,8 @@ InContextTimes measure_in_context(Session& session, StepPlan& plan, const InCont
   Recorder recorder(session, plan, options, gated, stride);
   Recorder* current = &recorder;
   std::optional<Recorder> gated_recorder;
-  const int block = stride == 1 ? 8 : 13;
+  // A block's first step is left out, and one in four marks but few parts: five yield three of each.
+  const int block = stride == 1 ? repetitions_in(options.seconds, options.expected_step, 5, 8) : 13;
   const double start = session.clock.now();
   const auto in_time = [&] { return session.clock.now() - start < options.seconds; };
   while (true) {
@@ -257,13 +258,15 @@ InContextTimes measure_in_context(Session& session, StepPlan& plan, const InCont
   return current->result();
 }
 
-HostTimes measure_host(Session& session, StepPlan& plan, double seconds) {
+HostTimes measure_host(Session& session, StepPlan& plan, double seconds, double expected_step) {
   Clock& clock = session.clock;
   const double reading = reading_cost(clock);
   std::vector<std::vector<double>> parts(plan.size());
   HostTimes times;
+  // Two steps for one that counts as a whole.
+  const int least = repetitions_in(seconds, 2 * expected_step, 2, 5);
   const StopRule rule{
-      .relative_error = 0.005, .least = 11, .most = 200, .seconds = seconds, .least_in_time = 5};
+      .relative_error = 0.005, .least = 11, .most = 200, .seconds = seconds, .least_in_time = least};
   const double start = clock.now();
   for (int repetition = 0; !rule.done(times.steps, clock.now() - start); ++repetition) {
     session.check();
@@ -296,12 +299,14 @@ HostTimes measure_host(Session& session, StepPlan& plan, double seconds) {
   return times;
 }
 
-GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap, double seconds) {
+GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap, double seconds,
+                             double expected_step) {
   device::Worker& worker = session.worker;
   EventPool events(worker);
   GatedStep result;
+  const int least = repetitions_in(seconds, expected_step, 2, 5);
   const StopRule rule{
-      .relative_error = 0.002, .least = 15, .most = 200, .seconds = seconds, .least_in_time = 5};
+      .relative_error = 0.002, .least = 15, .most = 200, .seconds = seconds, .least_in_time = least};
   const double start = session.clock.now();
   while (!rule.done(result.steps, session.clock.now() - start)) {
     double step = 0;

@@ -59,13 +59,14 @@ struct HostTimes {
 
 // Each repetition starts with an idle device; where a step has more launches than the queue takes, the host
 // waits for the device in between, outside what is timed.
-HostTimes measure_host(Session& session, StepPlan& plan, double seconds);
+HostTimes measure_host(Session& session, StepPlan& plan, double seconds, double expected_step = 0);
 
 // Device time of whole steps behind the gate, with an event at either end of each stretch only.
 struct GatedStep {
   Sample step;
   std::vector<double> steps;
 };
-GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap, double seconds);
+GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap, double seconds,
+                             double expected_step = 0);
 
 }  // namespace foretrain::calibrate

@@ -122,6 +122,7 @@ InterferenceEntry measure_interference(Session& session, RankGroup& group, Commu
   const double pass = options.backward * 1.5;
   const int collectives =
       static_cast<int>(std::clamp(1.3 * pass / std::max(options.collective, 1e-6), 8.0, 1500.0));
+  const int alone_calls = repetitions_in(pass, options.collective, 8, 50);
   std::vector<double> backward_beside, covered, backward_alone, collective_beside, collective_alone;
   for (int repetition = 0; repetition <= options.repetitions; ++repetition) {
     const Overlap beside =
@@ -129,7 +130,7 @@ InterferenceEntry measure_interference(Session& session, RankGroup& group, Commu
     const Overlap alone =
         run_beside(session, group, communicator, buffer, plan, events, options.bytes, 0, true);
     const Overlap collective = run_beside(session, group, communicator, buffer, plan, events, options.bytes,
-                                          std::min(collectives, 50), false);
+                                          std::min(collectives, alone_calls), false);
     const double values[] = {group.greatest(beside.backward), group.greatest(alone.backward),
                              group.greatest(beside.collective), group.greatest(collective.collective),
                              group.least(beside.covered)};

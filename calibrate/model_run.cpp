@@ -68,19 +68,26 @@ ModelRun measure_at(Session& session, device::Backend& backend, int device, cons
   worker.reset_peak();  // of the step, not of the search for plans
   program->synthesize_input(options.seed);
   StepPlan plan(*program);
-  for (int warm_up = 0; warm_up < 2; ++warm_up) plan.issue_all();
+  plan.issue_all();
   worker.synchronize();
+  session.check();
+  // Known roughly, so that long steps are repeated less often.
+  const double before = clock.now();
+  plan.issue_all();
+  worker.synchronize();
+  const double expected_step = clock.now() - before;
   session.check();
 
   ModelRun run;
   const double left = std::max(options.seconds - (clock.now() - start), options.seconds / 3);
   // Host and device by themselves first: they decide how the parts are timed.
-  const HostTimes host = measure_host(session, plan, 0.08 * left);
-  const GatedStep gated = measure_gated_step(session, plan, options.event_gap, 0.08 * left);
+  const HostTimes host = measure_host(session, plan, 0.08 * left, expected_step);
+  const GatedStep gated = measure_gated_step(session, plan, options.event_gap, 0.08 * left, expected_step);
 
-  const SoakReport load =
-      soak(session, plan, backend, device,
-           {.least = options.least_soak, .most = std::min(options.most_soak, 0.3 * left)});
+  const SoakReport load = soak(session, plan, backend, device,
+                               {.least = options.least_soak,
+                                .most = std::min(options.most_soak, 0.3 * left),
+                                .expected_step = expected_step});
   if (!load.settled)
     run.warnings.push_back(fmt::format("{} {} batch {}: the clock had not settled after {} of load",
                                        model.name, foretrain::name_of(options.precision), options.batch,
@@ -93,7 +100,7 @@ ModelRun measure_at(Session& session, device::Backend& backend, int device, cons
   in_context.expected_step = gated.step.median;
   in_context.expected_host = host.step.median;
   const InContextTimes times = measure_in_context(session, plan, in_context);
-  const WholeStep whole = measure_whole_step(session, plan, 0.3 * remaining);
+  const WholeStep whole = measure_whole_step(session, plan, 0.3 * remaining, gated.step.median);
   const double input_copy_seconds = 0.05 * remaining, captured_seconds = 0.1 * remaining;
   const device::Clocks clocks = backend.clocks(device);
   run.throttled = clocks.throttled;

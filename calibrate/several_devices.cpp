@@ -47,7 +47,7 @@ void measure_local_collectives(DeviceContext& context, int gpus, const std::stri
 
 TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& program,
                            device::Communicator* communicator, const Model& model, StrategyKind kind,
-                           int steps, double soak) {
+                           int steps, double soak, int warm_up) {
   Strategy strategy;
   strategy.kind = kind;
   Trainer trainer(session.worker, program, communicator, model, strategy, group.rank(), group.ranks());
@@ -58,7 +58,6 @@ TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& 
   StepMeter meter(
       session.worker, trainer, [&] { session.check(); },
       [&](const StepTiming& timing) { times.push_back(timing.step); }, [&] { session.clock.rest(20e-6); });
-  constexpr int warm_up = 10;
   const auto issue = [&](int count) {
     for (int step = 0; step < count; ++step) {
       trainer.issue_step(meter.begin_step(false));
@@ -104,12 +103,13 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
     const double start = context.clock.now();
     const double step = std::max(1.5 * request.backward, 1e-4);
     const double share = request.sizes.empty() ? 0.4 : 0.2;
-    const int steps = static_cast<int>(std::clamp(share * request.seconds / step, 12.0, 100.0));
+    const int steps = repetitions_in(share * request.seconds, step, 3, 100);
+    const int warm_up = repetitions_in(soak_share / 2 * request.seconds, step, 1, 10);
     const double soak = soak_share * request.seconds;
-    const TrainedSteps overlapped =
-        trained_steps(session, group, *program, &communicator, request.model, StrategyKind::ddp, steps, soak);
+    const TrainedSteps overlapped = trained_steps(session, group, *program, &communicator, request.model,
+                                                  StrategyKind::ddp, steps, soak, warm_up);
     const TrainedSteps apart = trained_steps(session, group, *program, nullptr, request.model,
-                                             StrategyKind::independent, steps, soak / 2);
+                                             StrategyKind::independent, steps, soak / 2, warm_up);
     Sample alone = summarize(apart.seconds);
     for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
       alone.*bound = group.greatest(alone.*bound);
@@ -121,11 +121,15 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
       InterferenceOptions options;
       options.bytes = bytes;
       options.backward = request.backward;
-      time_chain(session, group, &communicator, events, buffer, curve, bytes, 1, true);
-      options.collective = time_chain(session, group, &communicator, events, buffer, curve, bytes, 10);
+      const double first =
+          std::max(time_chain(session, group, &communicator, events, buffer, curve, bytes, 1, true), 1e-6);
+      options.collective = time_chain(session, group, &communicator, events, buffer, curve, bytes,
+                                      repetitions_in(0.1 * request.seconds, first, 1, 10));
       const double left = group.least(request.seconds - (context.clock.now() - start));
       const double repetition = 6 * step + 200 * options.collective;
-      options.repetitions = static_cast<int>(std::clamp(0.4 * left / repetition, 5.0, 15.0));
+      // Short ones are repeated five times at least; of long ones two are more than there is time for.
+      const int least = group.greatest(repetition) > request.seconds / 5 ? 2 : 5;
+      options.repetitions = repetitions_in(0.4 * left, repetition, least, 15);
       entries.push_back(measure_interference(session, group, communicator, buffer, plan, options));
       entries.back().model = request.model.name;
       entries.back().precision = request.precision;

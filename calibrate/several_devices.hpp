@@ -55,8 +55,8 @@ struct InterferenceRequest {
   std::int64_t batch = 1;
   Precision precision = Precision::fp32;
   std::uint64_t seed = 1;
-  double backward = 0;  // seconds on the device, as measured in context
-  std::vector<std::int64_t> sizes = {std::int64_t{64} << 20};  // empty: whole steps alone
+  double backward = 0;              // seconds on the device, as measured in context
+  std::vector<std::int64_t> sizes;  // of collectives; empty: whole steps alone
   double seconds = 4;
 };
 
@@ -71,10 +71,10 @@ struct TrainedSteps {
 };
 
 // Steps as `run` issues them (execute/trainer.hpp), with gradients exchanged or not, after `soak` seconds of
-// them and ten more. Ranks that meet in every bucket have one pace.
+// them and `warm_up` more. Ranks that meet in every bucket have one pace.
 TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& program,
                            device::Communicator* communicator, const Model& model, StrategyKind kind,
-                           int steps, double soak = 0);
+                           int steps, double soak = 0, int warm_up = 10);
 
 InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& devices,
                                         const InterferenceRequest& request);

@@ -56,6 +56,11 @@ bool StopRule::done(std::span<const double> values, double seconds_spent) const 
   return calibrate::relative_error(summarize({values.begin(), values.end()})) <= relative_error;
 }
 
+int repetitions_in(double seconds, double each, int least, int most) {
+  if (!(each > 0)) return most;
+  return static_cast<int>(std::clamp(seconds / each, static_cast<double>(least), static_cast<double>(most)));
+}
+
 void append_log_deviations(std::span<const double> values, std::vector<double>& deviations) {
   const double middle = median({values.begin(), values.end()});
   if (!(middle > 0)) return;

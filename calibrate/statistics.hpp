@@ -30,6 +30,9 @@ struct StopRule {
   bool done(std::span<const double> values, double seconds_spent) const;
 };
 
+// Repetitions of `each` seconds that fit into `seconds`, but no fewer than `least` and no more than `most`.
+int repetitions_in(double seconds, double each, int least, int most);
+
 // Natural logarithms of values over their median, appended to `deviations`. Not positive values are left out.
 void append_log_deviations(std::span<const double> values, std::vector<double>& deviations);
 

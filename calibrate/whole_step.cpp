@@ -12,14 +12,14 @@ namespace {
 using device::Event;
 using device::StreamKind;
 
-constexpr int warm_up = 3;
+constexpr int most_warm_up = 3;
 constexpr int most_steps = 3000;
 
 // Steps back to back until done(number of steps, seconds); times between the ends of steps, warm-up left out.
 // Events are read after the last step: reading costs host time, which would count where the host sets the
 // pace.
 template <typename Done>
-std::vector<double> run_steps(Session& session, StepPlan& plan, EventPool& events, Done done) {
+std::vector<double> run_steps(Session& session, StepPlan& plan, EventPool& events, int warm_up, Done done) {
   events.reset();
   std::vector<Event> ends;
   const double start = session.clock.now();
@@ -45,10 +45,11 @@ SoakReport soak(Session& session, StepPlan& plan, device::Backend& backend, int 
   EventPool events(session.worker);
   SoakReport report;
   const double start = session.clock.now();
+  const int warm_up = repetitions_in(options.window, options.expected_step, 1, most_warm_up);
   double last_step = 0, last_clock = 0;
   while (true) {
-    const std::vector<double> times =
-        run_steps(session, plan, events, [&](int, double seconds) { return seconds >= options.window; });
+    const std::vector<double> times = run_steps(
+        session, plan, events, warm_up, [&](int, double seconds) { return seconds >= options.window; });
     report.step = summarize(times).median;
     const double clock = backend.clocks(device).sm_hz;
     report.seconds = session.clock.now() - start;
@@ -62,18 +63,20 @@ SoakReport soak(Session& session, StepPlan& plan, device::Backend& backend, int 
   return report;
 }
 
-WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds) {
+WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds, double expected_step) {
   EventPool events(session.worker);
   WholeStep whole;
+  const int least = repetitions_in(seconds, expected_step, 5, 12);
+  const int warm_up = repetitions_in(0.2 * seconds, expected_step, 1, most_warm_up);
   const StopRule rule{
-      .relative_error = 0.0015, .least = 40, .most = most_steps, .seconds = seconds, .least_in_time = 12};
+      .relative_error = 0.0015, .least = 40, .most = most_steps, .seconds = seconds, .least_in_time = least};
   const double start = session.clock.now();
   // Runs of growing length, each longer than all before, so that most steps lie far from a run's start.
   int length = 40;
   do {
-    const std::vector<double> run = run_steps(session, plan, events, [&](int steps, double) {
+    const std::vector<double> run = run_steps(session, plan, events, warm_up, [&](int steps, double) {
       const double spent = session.clock.now() - start;
-      return steps >= length || (spent >= seconds && steps >= 12);
+      return steps >= length || (spent >= seconds && steps >= least);
     });
     whole.steps.insert(whole.steps.end(), run.begin(), run.end());
     length *= 2;
@@ -94,7 +97,7 @@ CapturedStep measure_captured_step(Session& session, StepPlan& plan, double seco
     if (error.kind() != ErrorKind::unavailable) throw;
     return captured;
   }
-  for (int step = 0; step < warm_up; ++step) plan.issue_all();
+  for (int step = 0; step < most_warm_up; ++step) plan.issue_all();
   constexpr int launches = 15;
   std::vector<double> host;
   for (int launch = 0; launch < launches; ++launch) {

@@ -13,6 +13,7 @@ namespace foretrain::calibrate {
 struct SoakOptions {
   double least = 0.3, most = 3;  // seconds of load
   double window = 0.1;           // seconds over which step times are compared
+  double expected_step = 0;      // seconds; where long, fewer steps
 };
 
 struct SoakReport {
@@ -33,8 +34,8 @@ struct WholeStep {
 };
 
 // At most two steps are issued ahead. Stops at 0.15 % error of the median or when `seconds` are over, with
-// at least 12 steps.
-WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds);
+// at least 12 steps, or 5 where 12 of `expected_step` seconds do not fit.
+WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds, double expected_step = 0);
 
 // The same steps captured as one graph, and the time of the host to launch one on an idle device. No
 // repetitions where the backend cannot capture them. The plan stays captured.

@@ -129,6 +129,34 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
   CHECK(read->operators.size() == profile.operators.size());
 }
 
+// A step of half a second, as a small convolutional network's on one core.
+TEST_CASE(
+    "a session keeps to its seconds where steps are long, and collectives are of the model's gradients") {
+  test::FakeClock clock;
+  test::FakeScript script = two_devices();
+  script.item = [](const Model& model, const device::WorkItem& item, std::int64_t batch) {
+    test::FakeTiming timing = test::plain_timing(model, item, batch);
+    timing.device = 0.5 / (3 * static_cast<double>(model.layers.size()));
+    return timing;
+  };
+  script.collective = [](CollectiveKind, std::int64_t bytes, int, const std::string&, const std::string&) {
+    return test::FakeChoice{"RING", 100e-6 + static_cast<double>(bytes) / 1e9};
+  };
+  test::FakeBackend backend(script, clock);
+  Request request = request_for(test::wide_resnet(16, 4));
+  request.seconds = 40;
+  const Calibration done = calibrate::calibrate(backend, clock, request, {});
+  CHECK(done.profile.runs[0].complete);
+  CHECK(done.profile.runs[0].seconds < 1.5 * request.seconds);
+  CHECK(done.profile.steps.size() == 2);
+  CHECK(done.profile.overlaps.size() == 2);
+  REQUIRE(done.profile.interference.size() == 1);
+  const std::int64_t gradients = 4 * request.model->parameter_count();
+  CHECK(done.profile.interference[0].bytes >= gradients);
+  CHECK(done.profile.interference[0].bytes < gradients + 32);
+  CHECK(done.profile.interference[0].compute_slowdown.median == doctest::Approx(1.1).epsilon(0.05));
+}
+
 TEST_CASE("throttling is told with its reason") {
   test::FakeClock clock;
   test::FakeScript script = two_devices();
