@@ -10,7 +10,7 @@
 #include "calibrate/statistics.hpp"
 #include "calibrate/whole_step.hpp"
 #include "sim/base/parse_units.hpp"
-#include "sim/training/execution_rule.hpp"
+#include "sim/training/whole_steps.hpp"
 
 namespace foretrain::calibrate {
 namespace {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "device/cuda/capture.hpp"
 #include "device/sparse_table.hpp"
 #include "sim/base/error.hpp"
 
@@ -40,21 +41,8 @@ std::vector<std::int64_t> weight_pixels(const Model& model) {
 // recorded counts as one launch.
 template <typename F>
 int count_nodes(cudaStream_t stream, F&& enqueue) {
-  cudaGraph_t graph = nullptr;
-  FORETRAIN_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  try {
-    enqueue();
-  } catch (const Error&) {
-    cudaStreamEndCapture(stream, &graph);
-    cudaGetLastError();
-    if (graph) cudaGraphDestroy(graph);
-    return 1;
-  }
-  FORETRAIN_CUDA(cudaStreamEndCapture(stream, &graph));
-  std::size_t nodes = 0;
-  FORETRAIN_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
-  FORETRAIN_CUDA(cudaGraphDestroy(graph));
-  return static_cast<int>(nodes);
+  const Capture capture(stream, enqueue);
+  return capture.refused() ? 1 : static_cast<int>(capture.nodes());
 }
 
 // What a checkpoint must hold of an operator, in device memory.

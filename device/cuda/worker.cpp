@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "device/cuda/capture.hpp"
 #include "device/cuda/communicator.hpp"
 #include "device/cuda/program.hpp"
 #include "sim/base/error.hpp"
@@ -18,37 +19,24 @@ constexpr double gate_limit = 1.0;  // seconds
 void take_channels(const Context& context) {
   static std::mutex one_at_a_time;
   const std::scoped_lock lock(one_at_a_time);
-  for (const cudaStream_t stream :
-       {static_cast<cudaStream_t>(context.communication), static_cast<cudaStream_t>(context.compute),
-        static_cast<cudaStream_t>(context.copy)}) {
-    empty_kernel(stream);
-    FORETRAIN_CUDA(cudaStreamSynchronize(stream));
+  for (const Stream* stream : {&context.communication, &context.compute, &context.copy}) {
+    empty_kernel(*stream);
+    FORETRAIN_CUDA(cudaStreamSynchronize(*stream));
   }
 }
 
-// A CUDA graph, captured from the compute stream. Other threads may go on as they like meanwhile.
+// A CUDA graph, captured from the compute stream.
 class CudaRecording : public Recording {
  public:
   CudaRecording(int device, cudaStream_t stream, const std::function<void()>& work)
       : device_(device), stream_(stream) {
-    cudaGraph_t graph = nullptr;
-    FORETRAIN_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    try {
-      work();
-    } catch (const Error& error) {
-      cudaStreamEndCapture(stream_, &graph);
-      cudaGetLastError();
-      if (graph) cudaGraphDestroy(graph);
+    const Capture capture(stream_, work);
+    if (const std::optional<Error>& error = capture.refused()) {
       throw Error(ErrorKind::unavailable,
-                  std::string("this work cannot be captured as a CUDA graph: ") + error.what());
+                  std::string("this work cannot be captured as a CUDA graph: ") + error->what());
     }
-    FORETRAIN_CUDA(cudaStreamEndCapture(stream_, &graph));
-    std::size_t nodes = 0;
-    FORETRAIN_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
-    nodes_ = static_cast<std::int64_t>(nodes);
-    const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
-    cudaGraphDestroy(graph);
-    FORETRAIN_CUDA(made);
+    nodes_ = static_cast<std::int64_t>(capture.nodes());
+    FORETRAIN_CUDA(cudaGraphInstantiate(&executable_, capture.graph(), 0));
     FORETRAIN_CUDA(cudaGraphUpload(executable_, stream_));
   }
   CudaRecording(const CudaRecording&) = delete;

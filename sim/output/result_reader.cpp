@@ -317,10 +317,9 @@ ReadResults read_results_of(std::string_view text, const std::string& file) {
     }
     const std::string at = (is_sweep ? "/rows/" : "/") + std::to_string(results.size());
     results.push_back(result_of(node));
-    const Breakdown& parts = results.back().step.breakdown;
-    check_step_sum(parts.forward + parts.backward + parts.optimizer + parts.exposed_communication +
-                       parts.waiting + parts.host + parts.input,
-                   results.back().step.time, is_sweep || list.size() > 1 ? at : "", file, diagnostics);
+    const StepPrediction& step = results.back().step;
+    check_step_sum(step.breakdown.total(), step.time, is_sweep || list.size() > 1 ? at : "", file,
+                   diagnostics);
     if (is_sweep && each.contains("set")) results.back().scenario += setting_text(node.at("set"));
   }
   if (results.empty()) throw Error({{{file, 0, 0}, "holds no result"}});

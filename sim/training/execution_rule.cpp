@@ -9,6 +9,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
 #include "sim/training/gpu_types.hpp"
+#include "sim/training/whole_steps.hpp"
 
 namespace foretrain {
 namespace {
@@ -36,34 +37,6 @@ void each_timing(Profile& profile, Visit visit) {
 
 using Place = std::pair<std::int64_t, std::int64_t>;  // batch and length
 
-// Seconds of a model's passes at one place, each with its share of the gaps between kernels.
-std::map<Place, double> seconds_of_passes(const Profile& profile, const std::string& model,
-                                          Precision precision) {
-  std::map<Place, std::map<std::string, double>> of_layer;  // later entries win
-  for (const OperatorEntry& entry : profile.operators) {
-    if (entry.context != model || entry.precision != precision) continue;
-    double& seconds = of_layer[{entry.batch, entry.sequence}][entry.layer];
-    seconds = 0;
-    for (const PassTiming& pass : entry.passes) seconds += pass.device.median;
-  }
-  std::map<Place, double> sums;
-  for (const auto& [place, layers] : of_layer)
-    for (const auto& [layer, seconds] : layers) sums[place] += seconds;
-  return sums;
-}
-
-// What belongs to the step and to no layer; no copy of the input, which comes before the capture.
-double seconds_beside(const Profile& profile, const std::string& model, Precision precision, Place place) {
-  double seconds = 0;
-  for (const OptimizerEntry& entry : profile.optimizers)
-    if (entry.model == model && entry.precision == precision) seconds = entry.update.device.median;
-  for (const StepWorkEntry& entry : profile.step_work)
-    if (entry.model == model && entry.precision == precision && Place(entry.batch, entry.sequence) == place &&
-        entry.what != "input_copy" && entry.what != captured_step_work)
-      seconds += entry.timing.device.median;
-  return seconds;
-}
-
 struct Captured {
   std::map<Place, double> factor;  // of the passes' times when captured, where that was measured
   std::vector<double> factors, hosts;
@@ -71,15 +44,13 @@ struct Captured {
 
 Captured captured_steps(const Profile& profile, const std::string& model, Precision precision) {
   Captured out;
-  const std::map<Place, double> passes = seconds_of_passes(profile, model, precision);
   for (const StepWorkEntry& step : profile.step_work) {
     if (step.what != captured_step_work || step.model != model || step.precision != precision) continue;
-    const Place place{step.batch, step.sequence};
-    const auto found = passes.find(place);
-    const double left = step.timing.device.median - seconds_beside(profile, model, precision, place);
-    if (found == passes.end() || found->second <= 0 || left <= 0) continue;
-    out.factor[place] = left / found->second;
-    out.factors.push_back(left / found->second);
+    const TimedParts parts = timed_parts(profile, model, precision, step.batch, step.sequence);
+    const double left = step.timing.device.median - parts.beside;
+    if (parts.passes <= 0 || left <= 0) continue;
+    out.factor[{step.batch, step.sequence}] = left / parts.passes;
+    out.factors.push_back(left / parts.passes);
     out.hosts.push_back(step.timing.host.median);
   }
   return out;

@@ -5,9 +5,6 @@
 
 namespace foretrain {
 
-// StepWorkEntry::what of a whole step captured as one CUDA graph: its time, and the host's to launch it.
-inline constexpr const char* captured_step_work = "captured_step";
-
 // How much longer the host takes to launch a worker's step than in calibration, where each worker has a
 // process and a core of its own: the workers that share a launching thread, or the launching threads that
 // share a core. `workers`: of the job; those of the fullest node count.

@@ -108,17 +108,18 @@ void fill_memory(const Scenario& scenario, Result& result) {
   const Model& model = *scenario.model;
   const Precision gradients = scenario.strategy.gradients;
   const int parts = scenario.strategy.accumulation;  // a micro-batch is on the device at a time
-  result.memory = estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
-                                  scenario.precision, gradients, scenario.optimizer, scenario.profile.get())
-                      .memory;
+  const auto memory_on = [&](const Profile* profile) {
+    return estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
+                           scenario.precision, gradients, scenario.optimizer, profile)
+        .memory;
+  };
   const Profile* least = scenario.profile.get();
+  result.memory = memory_on(least);
   if (scenario.gpu_types) {  // a step must fit on each type of GPU
     for (const auto& profile : scenario.gpu_types->profiles) {
-      const Memory memory =
-          estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
-                          scenario.precision, gradients, scenario.optimizer, profile.get())
-              .memory;
-      if (memory.fits || !result.memory.fits) continue;
+      if (!result.memory.fits) break;
+      const Memory memory = memory_on(profile.get());
+      if (memory.fits) continue;
       result.memory = memory;
       least = profile.get();
     }

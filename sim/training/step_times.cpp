@@ -117,27 +117,6 @@ void add_step_work(StepTimes& out, const Model& model, const Profile& profile, P
   }
 }
 
-// The device's seconds for one step of the model as it was calibrated, with its own optimizer.
-std::optional<double> sum_of_parts(const Model& model, const Profile& profile, Precision precision,
-                                   const OperatorCurves& curves, std::int64_t batch) {
-  double sum = 0;
-  for (const Layer& layer : model.layers) {
-    if (layer.kind == LayerKind::measured) return std::nullopt;
-    for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weights}) {
-      if (const std::optional<PassEstimate> times = curves.find(layer, pass, batch)) sum += times->device;
-    }
-  }
-  StepTimes rest;
-  add_step_work(rest, model, profile, precision, batch);
-  for (const StepItem& item : rest.before) sum += item.device;
-  const OptimizerEntry* update = nullptr;
-  for (const OptimizerEntry& entry : profile.optimizers) {
-    if (entry.model == model.name && entry.precision == precision) update = &entry;
-  }
-  if (update == nullptr) return std::nullopt;
-  return sum + update->update.device.median;
-}
-
 }  // namespace
 
 bool has_times_of(const Profile& profile, const std::string& model, Precision precision) {
@@ -207,9 +186,7 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   add_step_work(out, model, profile, precision, batch);
   add_optimizer(out, model, profile, precision, optimizer);
   if (curves.context_known()) {
-    const double whole = whole_over_parts(model, profile, precision, batch, [&](std::int64_t at) {
-      return sum_of_parts(model, profile, precision, curves, at);
-    });
+    const double whole = whole_over_parts(model, profile, precision, batch);
     for (std::vector<StepItem>* items : {&out.before, &out.forward, &out.backward, &out.update}) {
       for (StepItem& item : *items) item.device *= whole;
     }

@@ -1,8 +1,10 @@
 #include "sim/training/whole_steps.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <string_view>
 
 namespace foretrain {
 namespace {
@@ -14,8 +16,36 @@ constexpr double largest_correction = 0.1;
 
 }  // namespace
 
-double whole_over_parts(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
-                        const SumOfParts& parts) {
+TimedParts timed_parts(const Profile& profile, const std::string& model, Precision precision,
+                       std::int64_t batch, std::int64_t sequence) {
+  std::map<std::string_view, double> layers, work;
+  for (const OperatorEntry& entry : profile.operators) {
+    if (entry.batch != batch || entry.sequence != sequence || entry.precision != precision ||
+        entry.context != model)
+      continue;
+    double& seconds = layers[entry.layer];
+    seconds = 0;
+    for (const PassTiming& pass : entry.passes) seconds += pass.device.median;
+  }
+  for (const StepWorkEntry& entry : profile.step_work) {
+    if (entry.batch != batch || entry.sequence != sequence || entry.precision != precision ||
+        entry.model != model)
+      continue;
+    if (entry.what != "input_copy" && entry.what != captured_step_work)
+      work[entry.what] = entry.timing.device.median;
+  }
+  TimedParts out;
+  for (const auto& [layer, seconds] : layers) out.passes += seconds;
+  for (const OptimizerEntry& entry : profile.optimizers) {
+    if (entry.model != model || entry.precision != precision) continue;
+    out.beside = entry.update.device.median;
+    out.has_update = true;
+  }
+  for (const auto& [what, seconds] : work) out.beside += seconds;
+  return out;
+}
+
+double whole_over_parts(const Model& model, const Profile& profile, Precision precision, std::int64_t batch) {
   std::map<std::int64_t, double> steps;  // the latest of each batch
   for (const StepEntry& entry : profile.steps) {
     if (entry.model != model.name || entry.precision != precision || entry.sequence != model.sequence)
@@ -27,11 +57,14 @@ double whole_over_parts(const Model& model, const Profile& profile, Precision pr
     }
   }
   const auto ratio = [&](std::map<std::int64_t, double>::const_iterator at) {
-    const std::optional<double> sum = parts(at->first);
-    const double found = sum && *sum > 0 ? at->second / *sum : 1;
+    const TimedParts parts = timed_parts(profile, model.name, precision, at->first, model.sequence);
+    const double sum = parts.passes + parts.beside;
+    const double found = parts.has_update && sum > 0 ? at->second / sum : 1;
     return std::abs(found - 1) > largest_correction ? 1 : found;
   };
-  if (steps.empty()) return 1;
+  // Layers with times of their own are no part of what was timed.
+  const auto has_own_times = [](const Layer& layer) { return layer.kind == LayerKind::measured; };
+  if (steps.empty() || std::any_of(model.layers.begin(), model.layers.end(), has_own_times)) return 1;
   const auto above = steps.lower_bound(batch);
   if (above == steps.end()) return ratio(std::prev(above));
   if (above == steps.begin() || above->first == batch) return ratio(above);

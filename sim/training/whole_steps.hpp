@@ -4,21 +4,29 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <string>
 
 #include "sim/training/model.hpp"
 #include "sim/training/profile.hpp"
 
 namespace foretrain {
 
-// Seconds of the device for one step at a batch, summed over the parts; nothing where they are not known.
-using SumOfParts = std::function<std::optional<double>(std::int64_t batch)>;
+// StepWorkEntry::what of a whole step captured as one CUDA graph: its time, and the host's to launch it.
+inline constexpr const char* captured_step_work = "captured_step";
+
+// Seconds of the device for one step as its parts were timed at a batch and a length of sequence, the latest
+// of each.
+struct TimedParts {
+  double passes = 0;  // of all layers, each with its share of the gaps between kernels
+  double beside = 0;  // of what belongs to no layer: casts, zeroing, the update; no copy of the input
+  bool has_update = false;
+};
+TimedParts timed_parts(const Profile& profile, const std::string& model, Precision precision,
+                       std::int64_t batch, std::int64_t sequence);
 
 // Factor on the device times of all parts: of the profile's whole steps of the model at its length of
 // sequence, interpolated over the logarithm of the batch, beyond the measured ones that of the nearest. Steps
 // whose host takes as long as they do tell nothing and are left out. 1 where none is left.
-double whole_over_parts(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
-                        const SumOfParts& parts);
+double whole_over_parts(const Model& model, const Profile& profile, Precision precision, std::int64_t batch);
 
 }  // namespace foretrain

@@ -8,9 +8,11 @@
 #include "execute/run_record_json.hpp"
 #include "tests/app/subprocess.hpp"
 #include "tests/support/cpu_backend.hpp"
+#include "tests/support/records.hpp"
 
 using namespace foretrain;
 using test::Finished;
+using test::read_record;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -38,13 +40,6 @@ std::string scenario(const std::string& cluster) {
 
 const char* const two_nodes =
     "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: 10 Gbit/s } }";
-
-RunRecord read(const std::string& path) {
-  Diagnostics diagnostics;
-  const auto record = read_run_record(path, diagnostics);
-  diagnostics.throw_errors();
-  return *record;
-}
 
 struct Folder : TemporaryFolder {
   Folder() { write("tiny.yaml", model); }
@@ -85,7 +80,7 @@ TEST_CASE("run trains on the cpu backend, alone and by two processes that end wi
   const Finished alone = folder.run({one, "--out", folder.path("one.json")});
   CAPTURE(alone.err);
   REQUIRE(alone.status == 0);
-  const RunRecord single = read(folder.path("one.json"));
+  const RunRecord single = read_record(folder.path("one.json"));
   CHECK(single.complete);
   CHECK(single.ranks[0].last_loss < single.ranks[0].first_loss);
   CHECK(single.machine.gpu.find("1 thread") != std::string::npos);
@@ -96,7 +91,7 @@ TEST_CASE("run trains on the cpu backend, alone and by two processes that end wi
   CAPTURE(pair.second.err);
   REQUIRE(pair.first.status == 0);
   CHECK(pair.second.status == 0);
-  const RunRecord record = read(folder.path("two.json"));
+  const RunRecord record = read_record(folder.path("two.json"));
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[0].step.size() == 20);
   CHECK(record.ranks[0].checksum == record.ranks[1].checksum);
@@ -136,7 +131,7 @@ TEST_CASE("a job on the cpu backend that was stopped goes on where it was, bit f
     const Finished done = run_foretrain(arguments);
     CAPTURE(done.err);
     REQUIRE(done.status == 0);
-    return read(folder.path(out));
+    return read_record(folder.path(out));
   };
   const RunRecord whole = run("whole.json", "whole.ckpt", {});
   run("part.json", "part.ckpt", {"--set", "job.epochs=2"});

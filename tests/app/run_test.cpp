@@ -9,9 +9,11 @@
 #include "sim/base/sha256.hpp"
 #include "sim/output/event_file.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/records.hpp"
 
 using namespace foretrain;
 using test::Finished;
+using test::read_record;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -35,13 +37,6 @@ std::string scenario(int workers, const std::string& strategy = "ddp") {
          "4 }\n"
          "cluster: { topology: one-node, workers: " +
          std::to_string(workers) + " }\nstrategy: { kind: " + strategy + " }\n";
-}
-
-RunRecord read(const std::string& path) {
-  Diagnostics diagnostics;
-  const auto record = read_run_record(path, diagnostics);
-  diagnostics.throw_errors();
-  return *record;
 }
 
 struct Folder : TemporaryFolder {
@@ -71,7 +66,7 @@ TEST_CASE("run trains, measures and keeps the prediction made before") {
             .events.size() == 12);
   CHECK(done.out.find("two: 2 x tiny fp32, batch 4 per worker: ") == 0);
   CHECK(done.out.find("; predicted ") != std::string::npos);
-  const RunRecord record = read(out);
+  const RunRecord record = read_record(out);
   CHECK(record.complete);
   CHECK(record.scenario_name == "two");
   CHECK(record.scenario_yaml == scenario(2));
@@ -99,10 +94,11 @@ TEST_CASE("several runs go into a folder") {
                                     "--set", "strategy.kind=parameter_server"});
   REQUIRE_MESSAGE(done.status == 0, done.err);
   for (const char* name : {"/one.1.json", "/one.2.json", "/two.1.json", "/two.2.json"})
-    CHECK(read(out + name).complete);
-  CHECK(read(out + "/two.2.json").repeat == 1);
-  CHECK(read(out + "/two.2.json").strategy == "parameter_server");
-  CHECK(read(out + "/two.2.json").overrides == std::vector<std::string>{"strategy.kind=parameter_server"});
+    CHECK(read_record(out + name).complete);
+  CHECK(read_record(out + "/two.2.json").repeat == 1);
+  CHECK(read_record(out + "/two.2.json").strategy == "parameter_server");
+  CHECK(read_record(out + "/two.2.json").overrides ==
+        std::vector<std::string>{"strategy.kind=parameter_server"});
 }
 
 TEST_CASE("what is not there is status 4, bad input 2, and nothing is written") {
@@ -177,7 +173,7 @@ TEST_CASE("Ctrl-C leaves the finished steps") {
   options.signal_after_ms = 1500;
   const Finished done = folder.run({two, "--out", out, "--steps", "1000000000"}, options);
   CHECK(done.status == 128 + 2);
-  const RunRecord record = read(out);
+  const RunRecord record = read_record(out);
   CHECK_FALSE(record.complete);
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[0].step.size() > 10);
@@ -207,8 +203,8 @@ TEST_CASE("Ctrl-C waits for a record that takes long to write") {
                                                "begun.json && sleep 0.5 && kill -TERM $! && sleep 2 && "
                                                "timeout 20 cat out.json > ended.json; wait $!"});
   CHECK(done.status == 128 + 15);
-  CHECK(read(folder.path("begun.json")).ranks.empty());
-  const RunRecord record = read(folder.path("ended.json"));
+  CHECK(read_record(folder.path("begun.json")).ranks.empty());
+  const RunRecord record = read_record(folder.path("ended.json"));
   CHECK_FALSE(record.complete);
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[0].step.size() > 10);
@@ -255,7 +251,7 @@ job:
   const auto json = nlohmann::json::parse(judged.out);
   REQUIRE(json["jobs"].size() == 1);
   CHECK(json["rows"].size() == 1);
-  const RunRecord record = read(second);
+  const RunRecord record = read_record(second);
   std::size_t looks = 0, updates = 0, phases = 0;
   for (const RunEvent& event : record.events) looks += event.what == "adaptation" ? 1 : 0;
   for (const auto& part : json["jobs"][0]["parts"]) {
@@ -302,7 +298,7 @@ job:
   CHECK(done.err.find("measured before: --set 'job.rescale=") != std::string::npos);
   CHECK(done.err.find("measured before: --set 'job.rebatch=") != std::string::npos);
   CHECK(done.err.find("measured before: --set 'job.checkpoint.write=") != std::string::npos);
-  const RunRecord record = read(out);
+  const RunRecord record = read_record(out);
   CHECK(record.workers == 1);  // of the first phase, as the row of its step
   CHECK(record.batch_per_worker == 16);
 
@@ -351,7 +347,7 @@ job:
   // A record of some steps has no costs of a job.
   const std::string steps = folder.path("steps.json");
   REQUIRE(folder.run({file, "--out", steps, "--steps", "3"}).status == 0);
-  CHECK(read(steps).ranks.size() == 1);  // the first phase's workers
+  CHECK(read_record(steps).ranks.size() == 1);  // the first phase's workers
   const Finished refused = folder.run({file, "--out", out, "--costs-from", steps});
   CHECK(refused.status == 2);
   CHECK(refused.err.find("is no record of a job") != std::string::npos);
@@ -367,7 +363,7 @@ job: { epochs: 4, samples: { law: gradient_noise, scale: 1000 } }
   REQUIRE_MESSAGE(done.status == 0, done.err);
   CHECK(done.out.find("gradient noise scale ") != std::string::npos);
   CHECK(done.out.find("8 looks") != std::string::npos);
-  CHECK(read(out).noise_looks.size() == 8);
+  CHECK(read_record(out).noise_looks.size() == 8);
   const Finished again = folder.run({file, "--out", next, "--data", "learnable", "--costs-from", out});
   REQUIRE_MESSAGE(again.status == 0, again.err);
   CHECK(again.err.find("measured before: --set 'job.samples.scale=") != std::string::npos);
@@ -380,7 +376,7 @@ TEST_CASE("a profile given by its path is known by its digest, and found beside 
   const std::string file = folder.write("two.yaml", scenario(1)), out = folder.path("two.json");
   const std::string profile = std::string(FORETRAIN_SOURCE_DIR) + "/profiles/h100.json.gz";
   REQUIRE(folder.run({file, "--out", out, "--steps", "3", "--profile", profile}).status == 0);
-  RunRecord record = read(out);
+  RunRecord record = read_record(out);
   CHECK(record.profile_digest == sha256(test::read_file(profile)));
   // As before the digest was kept: the name alone is left.
   record.profile_digest.clear();

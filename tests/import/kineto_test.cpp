@@ -7,19 +7,19 @@
 #include "sim/import/importer.hpp"
 #include "sim/input/workload_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using doctest::Approx;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
 namespace {
 
 const Importer* importer() {
-  for (const Importer& each : importers())
-    if (std::string(each.name) == "kineto" && each.streamed != nullptr) return &each;
-  return nullptr;
+  return test::importer_named("kineto");
 }
 
 // Two steps of 10 ms. Forward: conv2d (two kernels of 1 ms) and linear (1 ms); backward: two nodes of 2 ms,
@@ -123,17 +123,7 @@ Read imported(const std::string& text, ImportOptions options = {}) {
 std::string refusal(const std::string& text, bool strict = true) {
   ImportOptions options;
   options.strict = strict;
-  try {
-    imported(text, options);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::input);
-    return error.what();
-  }
-  return "";
-}
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return test::refusal_of([&] { imported(text, options); });
 }
 
 double device_of_step(const Workload& workload) {

@@ -7,10 +7,12 @@
 #include "sim/import/nccl_tests_log.hpp"
 #include "sim/input/profile_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using doctest::Approx;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -94,17 +96,7 @@ Profile imported(const std::string& log, ImportOptions options = {},
 }
 
 std::string refusal(const std::string& log, const ImportOptions& options = {}) {
-  try {
-    imported(log, options);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::input);
-    return error.what();
-  }
-  return "";
-}
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return test::refusal_of([&] { imported(log, options); });
 }
 
 }  // namespace

@@ -4,19 +4,19 @@
 #include "sim/import/importer.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using doctest::Approx;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
 namespace {
 
 const Importer* importer() {
-  for (const Importer& each : importers())
-    if (std::string(each.name) == "nccl-xml" && each.import != nullptr) return &each;
-  return nullptr;
+  return test::importer_named("nccl-xml");
 }
 
 // Two sockets; on each a PCIe switch with two GPUs and a NIC; NVSwitches.
@@ -69,17 +69,8 @@ double rate(const Topology& topology, const char* from, const char* to) {
   return link < 0 ? 0 : topology.links[static_cast<std::size_t>(link)].rate.bytes_per_second();
 }
 
-bool holds(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string refusal(const std::string& xml) {
-  try {
-    text_of(xml);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal_of([&] { text_of(xml); });
 }
 
 }  // namespace

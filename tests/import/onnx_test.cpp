@@ -6,9 +6,11 @@
 #include "sim/base/wire.hpp"
 #include "sim/input/model_reader.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -99,10 +101,6 @@ Imported imported(const std::string& bytes) {
   options.file = "net.onnx";
   options.target = "net.yaml";
   return import_onnx(bytes, options);
-}
-
-bool holds(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include "sim/base/error.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -20,16 +22,7 @@ std::string imported(std::string_view csv, const std::string& target = "out.yaml
 }
 
 std::string refusal(std::string_view csv) {
-  try {
-    imported(csv);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool holds(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
+  return test::refusal_of([&] { imported(csv); });
 }
 
 }  // namespace

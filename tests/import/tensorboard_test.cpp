@@ -6,10 +6,12 @@
 #include "sim/base/wire.hpp"
 #include "sim/output/event_file.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using doctest::Approx;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -36,16 +38,7 @@ Imported imported(const std::string& bytes, const std::string& target, ImportOpt
 
 std::string refusal(const std::string& bytes, const std::string& target = "a.csv",
                     const ImportOptions& options = {}) {
-  try {
-    imported(bytes, target, options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return test::refusal_of([&] { imported(bytes, target, options); });
 }
 
 }  // namespace

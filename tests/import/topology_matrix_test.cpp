@@ -6,10 +6,12 @@
 #include "sim/input/catalog.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/imports.hpp"
 
 using namespace foretrain;
 using doctest::Approx;
 using test::Finished;
+using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
 
@@ -51,20 +53,11 @@ Topology imported(const std::string& text, const std::string& network = "", cons
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    imported(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal_of([&] { imported(text); });
 }
 
 bool are_joined(const Topology& topology, const char* a, const char* b) {
   return topology.find_link(find_vertex(topology, a), find_vertex(topology, b)) >= 0;
-}
-
-bool holds(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

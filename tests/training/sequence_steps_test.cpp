@@ -14,6 +14,7 @@
 #include "sim/training/predict.hpp"
 #include "sim/training/step_times.hpp"
 #include "sim/training/unequal_lengths.hpp"
+#include "sim/training/whole_steps.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 #include "tests/support/scenarios.hpp"

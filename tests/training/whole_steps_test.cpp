@@ -29,9 +29,19 @@ TEST_CASE("whole steps over their parts: exact where measured, over the logarith
   Model model;
   model.name = "m";
   Profile profile;
+  // Parts of 0.1 ms a sample: a layer, and an update of nothing.
+  for (const std::int64_t batch : {16, 64, 128, 256}) {
+    OperatorEntry entry;
+    entry.context = "m";
+    entry.layer = "l";
+    entry.precision = Precision::bf16;
+    entry.batch = batch;
+    entry.passes[0].device.median = static_cast<double>(batch) * 1e-4;
+    profile.operators.push_back(entry);
+  }
+  profile.optimizers.push_back({"sgd", "m", Precision::bf16, 1, {}});
   const auto factor = [&](std::int64_t batch) {
-    return whole_over_parts(model, profile, Precision::bf16, batch,
-                            [](std::int64_t at) { return static_cast<double>(at) * 1e-4; });
+    return whole_over_parts(model, profile, Precision::bf16, batch);
   };
   CHECK(factor(32) == 1);
   profile.steps = {whole(16, 1.7e-3), whole(16, 1.6e-3), whole(64, 1.04 * 64e-4)};
@@ -44,9 +54,32 @@ TEST_CASE("whole steps over their parts: exact where measured, over the logarith
   CHECK(factor(128) == Approx(1.04));
   profile.steps.push_back(whole(256, 2 * 256e-4));  // of something else
   CHECK(factor(256) == 1);
-  CHECK(whole_over_parts(model, profile, Precision::fp32, 64, [](std::int64_t) { return 1.0; }) == 1);
+  CHECK(whole_over_parts(model, profile, Precision::fp32, 64) == 1);
   model.sequence = 8;
   CHECK(factor(64) == 1);
+}
+
+TEST_CASE("what was timed twice counts once, and the copy of the input and captured steps are no parts") {
+  Profile profile;
+  const auto add_work = [&](const char* what, double seconds) {
+    StepWorkEntry entry;
+    entry.what = what;
+    entry.model = "m";
+    entry.precision = Precision::bf16;
+    entry.batch = 8;
+    entry.timing.device.median = seconds;
+    profile.step_work.push_back(entry);
+  };
+  add_work("cast_weights", 5);
+  add_work("cast_weights", 3);
+  add_work("zero_gradients", 2);
+  add_work("input_copy", 100);
+  add_work(captured_step_work, 100);
+  const TimedParts parts = timed_parts(profile, "m", Precision::bf16, 8, 0);
+  CHECK(parts.beside == Approx(5));
+  CHECK(parts.passes == 0);
+  CHECK_FALSE(parts.has_update);
+  CHECK(timed_parts(profile, "m", Precision::bf16, 16, 0).beside == 0);
 }
 
 TEST_CASE("the parts of a predicted step sum up to the whole step that was measured") {
