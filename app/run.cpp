@@ -299,6 +299,10 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   const bool writes = session.is_first(*planned.scenario);
   RunRecord record = begin_record(options, planned, catalog, backend.machine());
   if (writes) {
+    if (options.resume && std::filesystem::exists(options.checkpoint) &&
+        std::filesystem::is_regular_file(planned.target))
+      warning(fmt::format("{}: the record {} of before is replaced by that of the updates from here on",
+                          record.scenario_name, planned.target.string()));
     if (const std::string what = memory_warning(*planned.scenario, record.machine); !what.empty())
       warning(record.scenario_name + ": " + what);
     // Before the first step: what was predicted stands on disk whatever happens.
@@ -514,7 +518,8 @@ Action prepare_run(CLI::App& command) {
       .add_option("--checkpoint", options->checkpoint,
                   "where a job's checkpoints go, as often as the scenario says")
       ->type_name("FILE");
-  command.add_flag("--resume", options->resume, "go on from the checkpoint, where there is one");
+  command.add_flag("--resume", options->resume,
+                   "go on from the checkpoint, where there is one; --out holds the updates from there on");
   command
       .add_option(
           "--costs-from", options->costs_from,

@@ -7,12 +7,13 @@
 #include <cstring>
 #include <fstream>
 
+#include "execute/checkpoint_identity.hpp"
 #include "sim/output/file_writer.hpp"
 
 namespace foretrain {
 namespace {
 
-constexpr std::string_view magic = "foretrain/checkpoint/3\n";
+constexpr std::string_view magic = "foretrain/checkpoint/4\n", any_version = "foretrain/checkpoint/";
 
 // Followed by identity, losses, weights and state; `crc` is over those four and the updates.
 struct Header {
@@ -104,6 +105,11 @@ std::optional<TrainingState> read_checkpoint(const std::filesystem::path& path, 
   Header header;
   in.read(found.data(), static_cast<std::streamsize>(found.size()));
   in.read(reinterpret_cast<char*>(&header), sizeof header);
+  if (in && found != magic && found.starts_with(any_version)) {
+    throw Error(
+        ErrorKind::input,
+        path.string() + " is a checkpoint of another version of foretrain, which this one does not read");
+  }
   if (!in || found != magic) damaged(path);
   const std::uint64_t size = std::filesystem::file_size(path) - magic.size() - sizeof header;
   if (header.identity > size || header.losses > size || header.weights > size || header.state > size ||
@@ -123,8 +129,8 @@ std::optional<TrainingState> read_checkpoint(const std::filesystem::path& path, 
   in.read(reinterpret_cast<char*>(state.state.data()), static_cast<std::streamsize>(state.state.size()));
   if (!in || crc_of(of, state) != header.crc) damaged(path);
   if (of != identity) {
-    throw Error(ErrorKind::input,
-                fmt::format("{} is a checkpoint of '{}', this run is '{}'", path.string(), of, identity));
+    throw Error(ErrorKind::input, fmt::format("{} is a checkpoint of another run: {}", path.string(),
+                                              identity_difference(of, identity)));
   }
   return state;
 }

@@ -26,7 +26,7 @@ TrainingState take_state(device::Worker& worker, device::Program& program, std::
 // Throws Error (input) where the state does not fit the program.
 void put_state(const TrainingState& state, device::Worker& worker, device::Program& program);
 
-// `identity` is what must agree between the run that wrote and the one that reads: model, precision, backend.
+// `identity` is what must agree between the run that wrote and the one that reads (checkpoint_identity.hpp).
 // Returns the bytes written. Throws Error (failure) where the system refuses, and the file is as before.
 std::int64_t write_checkpoint(const std::filesystem::path& path, const std::string& identity,
                               const TrainingState& state);

@@ -78,6 +78,18 @@ std::vector<std::int64_t> JobWalk::short_shares() const {
   return shares;
 }
 
+bool JobWalk::changes_shape() const {
+  if (is_finished()) return false;
+  if (job_->schedule && job_->schedule->rule == Schedule::Rule::adadamp) return true;
+  const UpdateRun first = cursor_.run();
+  for (ScheduleCursor ahead = cursor_; !ahead.is_finished();) {
+    const UpdateRun run = ahead.run();
+    if (run.full != first.full || run.workers != first.workers) return true;
+    ahead.advance(run.updates);
+  }
+  return false;
+}
+
 std::set<int> JobWalk::worker_counts() const {
   std::set<int> counts;
   for (ScheduleCursor ahead = cursor_; !ahead.is_finished();) {

@@ -57,6 +57,8 @@ class JobWalk {
   void go_to(std::int64_t updates, const std::vector<LossSeen>& losses);
   // Shares of the short updates from here to the next that has another shape, each once.
   std::vector<std::int64_t> short_shares() const;
+  // Whether batch or workers change from here to the end, short batches aside.
+  bool changes_shape() const;
   // Numbers of workers from here to the end, ascending; all that may be where the batch follows the loss.
   std::set<int> worker_counts() const;
 

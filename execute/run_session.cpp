@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "execute/checkpoint_identity.hpp"
 #include "execute/findings.hpp"
 #include "execute/monitor.hpp"
 #include "sim/input/sequence_lengths.hpp"
@@ -302,8 +303,7 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
 bool RunSession::run_job(const Scenario& scenario, RunOptions options, const RunCallbacks& callbacks,
                          RunRecord& record) {
   const JobPlan& plan = *options.job;
-  const std::string identity =
-      fmt::format("{} {} {}", backend_.name(), scenario.model->name, name_of(scenario.precision));
+  const std::string identity = checkpoint_identity(backend_.name(), scenario, options.rank.seed);
   TrainingState state;
   bool has_state = false;
   if (options.resume && !options.checkpoint.empty()) {
@@ -313,9 +313,10 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
       record.resumed_after = state.updates;
     }
   }
-  join_ahead(scenario, &plan, callbacks);
   JobWalk walk = plan.begin;
   if (has_state) walk.go_to(state.updates, state.losses);
+  check_servers(scenario, options, has_state || walk.changes_shape());
+  join_ahead(scenario, &plan, callbacks);
   bool is_first = true;
   while (!walk.is_finished()) {
     const PlannedUpdate first = walk.next();
@@ -326,7 +327,6 @@ bool RunSession::run_job(const Scenario& scenario, RunOptions options, const Run
                   "a schedule whose workers grow runs in one process only: start it on one node, without a "
                   "launcher");
     }
-    check_servers(part, options, has_state);
     TrainingState after;
     JobWalk end = walk;
     RankJob job{&plan,   &walk, &end, is_first, has_state ? &state : nullptr, &after, options.checkpoint,

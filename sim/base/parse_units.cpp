@@ -125,11 +125,21 @@ Parsed parse(std::string_view text, std::span<const Unit> units, std::string_vie
   return out;
 }
 
+// What is not zero lies within; below `least` it would be rounded to zero, and be none.
+struct Range {
+  double limit = 0, least = 0;
+  std::string_view smallest = {};  // as a file would write it
+};
+
 template <typename Make>
-auto convert(const Parsed& parsed, double limit, std::string_view quantity, std::string_view text, Make make)
+auto convert(const Parsed& parsed, Range range, std::string_view quantity, std::string_view text, Make make)
     -> std::variant<decltype(make(0.0)), UnitError> {
   if (!parsed.ok) return parsed.error;
-  if (parsed.value > limit) return UnitError{fmt::format("'{}' is too large for a {}", trim(text), quantity)};
+  if (parsed.value > range.limit)
+    return UnitError{fmt::format("'{}' is too large for a {}", trim(text), quantity)};
+  if (parsed.value > 0 && parsed.value < range.least)
+    return UnitError{
+        fmt::format("'{}' is too small for a {}: the smallest is {}", trim(text), quantity, range.smallest)};
   return make(parsed.value);
 }
 
@@ -149,24 +159,25 @@ std::string scaled(double value, std::span<const Unit> units) {
 }  // namespace
 
 std::variant<Time, UnitError> parse_time(std::string_view text) {
-  return convert(parse(text, time_units, "time", "20 us"), 9.2e6, "time within a step (at most 106 days)",
-                 text, [](double s) { return Time::seconds(s); });
+  return convert(parse(text, time_units, "time", "20 us"), {9.2e6, 0.5e-12, "1 ps"},
+                 "time within a step (at most 106 days)", text, [](double s) { return Time::seconds(s); });
 }
 
 std::variant<JobTime, UnitError> parse_job_time(std::string_view text) {
-  return convert(parse(text, time_units, "time", "2 h"), 9.2e9, "time of a job (at most 292 years)", text,
-                 [](double s) { return JobTime::seconds(s); });
+  return convert(parse(text, time_units, "time", "2 h"), {9.2e9, 0.5e-9, "1 ns"},
+                 "time of a job (at most 292 years)", text, [](double s) { return JobTime::seconds(s); });
 }
 
 std::variant<Bytes, UnitError> parse_bytes(std::string_view text) {
   return convert(
-      parse(text, byte_units, "size", "25 MiB"), 9.2e18, "size (at most 8 EiB)", text, [](double b) {
+      parse(text, byte_units, "size", "25 MiB"), {9.2e18, 0.5, "1 B"}, "size (at most 8 EiB)", text,
+      [](double b) {
         return Bytes(detail::checked_round(b, detail::BytesTag::quantity, detail::BytesTag::range));
       });
 }
 
 std::variant<Rate, UnitError> parse_rate(std::string_view text) {
-  return convert(parse(text, rate_units, "rate", "25 Gbit/s"), 1e18, "rate", text,
+  return convert(parse(text, rate_units, "rate", "25 Gbit/s"), {1e18, 0.125, "1 bit/s"}, "rate", text,
                  [](double r) { return Rate(r); });
 }
 

@@ -101,18 +101,20 @@ const Schema& checkpoint_schema() {
     write.above = 0;
     write.usual_low = 10e6;
     write.usual_high = 100e9;
-    return Schema{"checkpoint",
-                  "parameters and optimizer state written during the job",
-                  {every(), write,
-                   above(0, key("size", Type::bytes,
-                                "its size; parameters and optimizer state in fp32 where not given")),
-                   words({"sync", "async"}, key("mode", Type::text,
-                                                "training waits for the writing, or only for a snapshot in "
-                                                "host memory (and for the write before)",
-                                                "sync")),
-                   above(0, key("snapshot", Type::rate, "rate of the snapshot, device to host", "12.5 GB/s")),
-                   above(0, key("read", Type::rate,
-                                "rate at which a restart reads it; that of writing where not given"))}};
+    return Schema{
+        "checkpoint",
+        "parameters and optimizer state written during the job",
+        {every(), write,
+         above(0,
+               key("size", Type::bytes, "its size; parameters and optimizer state in fp32 where not given")),
+         words({"sync", "async"}, key("mode", Type::text,
+                                      "training waits for the writing, or only for a snapshot in "
+                                      "host memory (and for the write before)",
+                                      "sync")),
+         beside("mode", {"async"},
+                above(0, key("snapshot", Type::rate, "rate of the snapshot, device to host", "12.5 GB/s"))),
+         above(0, key("read", Type::rate,
+                      "rate at which a restart reads it; that of writing where not given"))}};
   }();
   return schema;
 }
@@ -179,10 +181,11 @@ const Schema& learning_rate_schema() {
                  "k; cosine: "
                  "to `least` of it at the end",
                  "constant")),
-       above(0, key("factor", Type::number, "of steps and noam", "1")),
-       key("at", Type::list, "milestones of steps", {}, "[30 epochs, 60 epochs]"),
-       at_least(1, key("dimension", Type::integer, "d of noam, the width of the model", "512")),
-       at_least(0, key("least", Type::number, "of cosine", "0")),
+       beside("law", {"steps", "noam"}, above(0, key("factor", Type::number, "of steps and noam", "1"))),
+       beside("law", {"steps"}, key("at", Type::list, "milestones of steps", {}, "[30 epochs, 60 epochs]")),
+       beside("law", {"noam"},
+              at_least(1, key("dimension", Type::integer, "d of noam, the width of the model", "512"))),
+       beside("law", {"cosine"}, at_least(0, key("least", Type::number, "of cosine", "0"))),
        at_least(0,
                 key("warmup", Type::interval, "linear from 0 over this; w of noam in updates", "0 epochs"))}};
   return schema;
@@ -198,9 +201,11 @@ const Schema& samples_schema() {
                  "1)(E/Emin - 1) = 1 "
                  "with Emin/Smin = `scale`; gradient_noise: efficiency (scale + B0)/(scale + B)",
                  "fixed_epochs")),
-       above(0, key("scale", Type::number, "critical batch, or noise scale, in samples")),
-       at_least(1, key("reference_batch", Type::integer,
-                       "batch for which `epochs` is meant; the first where not given"))}};
+       beside("law", {"critical_batch", "gradient_noise"},
+              above(0, key("scale", Type::number, "critical batch, or noise scale, in samples"))),
+       beside("law", {"critical_batch", "gradient_noise"},
+              at_least(1, key("reference_batch", Type::integer,
+                              "batch for which `epochs` is meant; the first where not given")))}};
   return schema;
 }
 

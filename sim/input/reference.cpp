@@ -45,6 +45,11 @@ std::string note_of(const KeySpec& key) {
   if (key.items != nullptr && key.items != key.keys) text += " (a list of maps)";
   if (!key.not_simulated.empty()) text += ". Known, and refused: it " + key.not_simulated;
   if (!key.without_effect.empty()) text += ". Known: it " + key.without_effect;
+  if (!key.beside.empty()) {
+    std::string all;
+    for (const std::string& word : key.beside_words) all += (all.empty() ? "" : ", ") + ('`' + word + '`');
+    text += fmt::format("; has an effect beside `{}` {} alone", key.beside, all);
+  }
   return text;
 }
 

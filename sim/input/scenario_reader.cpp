@@ -430,6 +430,7 @@ class Reader {
                            "in 'batch: { per_worker: 64 }'");
       } else {
         set_first_batch();
+        check_micro_batches();
       }
       return;
     }
@@ -476,6 +477,34 @@ class Reader {
     scenario_.batch_per_worker = share_of(scenario_.batch_global, workers);
   }
 
+  // Each phase's share of the batch divides into the micro-batches.
+  void check_micro_batches() {
+    const int micro = scenario_.strategy.accumulation;
+    if (micro < 2 || !scenario_.job || !scenario_.job->schedule) return;
+    const Schedule& schedule = *scenario_.job->schedule;
+    const SourceLocation where = Fields(data_, data_parallel_schema()).where("accumulation");
+    if (schedule.rule != Schedule::Rule::phases) {
+      diagnostics_.error(where,
+                         fmt::format("accumulation: the batches of {} grow by single samples and do not "
+                                     "divide into {} micro-batches",
+                                     schedule.name, micro));
+      return;
+    }
+    const int available = static_cast<int>(scenario_.cluster.topology.workers.size());
+    for (std::size_t p = 0; p < schedule.phases.size() && available > 0; ++p) {
+      const SchedulePhase& phase = schedule.phases[p];
+      const int workers =
+          phase.workers ? *phase.workers : workers_for(scenario_.job->workers, phase.batch, available);
+      const std::int64_t share = share_of(phase.batch, workers);
+      if (share % micro == 0) continue;
+      diagnostics_.error(where,
+                         fmt::format("accumulation: in phase {} of the schedule a batch of {} per worker "
+                                     "does not divide into {} micro-batches",
+                                     p + 1, share, micro));
+      return;
+    }
+  }
+
   void set_global(std::int64_t global, std::int64_t workers, const SourceLocation& where) {
     if (global % workers != 0) {
       const std::int64_t below = global / workers * workers, above = below + workers;
@@ -508,10 +537,6 @@ class Reader {
       diagnostics_.error(execution.where("deterministic"),
                          "deterministic: Horovod's fusion goes by time, which no two runs share: choose "
                          "another fusion, or leave one of the two out");
-    }
-    if (scenario_.execution.deterministic) {
-      diagnostics_.warning(execution.where("deterministic"),
-                           "deterministic: has no effect on the prediction yet");
     }
   }
 

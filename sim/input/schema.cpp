@@ -220,6 +220,22 @@ void check_value(const Value& value, const KeySpec& key, Diagnostics& diagnostic
   }
 }
 
+// A key that has an effect beside certain words of another key alone.
+void check_beside(const Value& map, const Schema& schema, const Member& member, const KeySpec& key,
+                  Diagnostics& diagnostics) {
+  if (key.beside.empty() || member.value.is_null()) return;
+  const Value* other = map.find(key.beside);
+  const KeySpec* spec = schema.find(key.beside);
+  const std::string word = other != nullptr && other->is_scalar() ? other->text
+                           : spec != nullptr                      ? spec->default_value
+                                                                  : std::string();
+  for (const std::string& fitting : key.beside_words) {
+    if (word == fitting) return;
+  }
+  diagnostics.warning(member.where, fmt::format("{}: has no effect beside '{}: {}'; it belongs to {}",
+                                                key.name, key.beside, word, words(key.beside_words)));
+}
+
 void check_map(const Value& map, const Schema& schema, Diagnostics& diagnostics) {
   if (!map.is_map()) {
     diagnostics.error(map.where(), fmt::format("{}: is {}: it takes a map with the keys {}", schema.name,
@@ -229,6 +245,7 @@ void check_map(const Value& map, const Schema& schema, Diagnostics& diagnostics)
   for (const Member& member : map.members) {
     if (const KeySpec* key = schema.find(member.key)) {
       check_value(member.value, *key, diagnostics);
+      check_beside(map, schema, member, *key, diagnostics);
       continue;
     }
     const NotModelled* later = nullptr;
@@ -265,6 +282,12 @@ KeySpec key(std::string name, Type type, std::string description, std::string de
 
 KeySpec required(KeySpec made) {
   made.required = true;
+  return made;
+}
+
+KeySpec beside(std::string other, std::vector<std::string> words, KeySpec made) {
+  made.beside = std::move(other);
+  made.beside_words = std::move(words);
   return made;
 }
 

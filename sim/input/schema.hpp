@@ -70,12 +70,17 @@ struct KeySpec {
   // Known, and nothing in the simulation rests on it so far: the error (or the warning) that says so.
   std::string not_simulated = {};
   std::string without_effect = {};
+  // Of no effect but where another key of the same map has one of these words: "kind", {"parameter_server"}.
+  std::string beside = {};
+  std::vector<std::string> beside_words = {};
 };
 
 // For tables of many keys: a key of a type with its description, and one that must be there.
 KeySpec key(std::string name, Type type, std::string description, std::string default_value = {},
             std::string example = {});
 KeySpec required(KeySpec made);
+// Of no effect but where the map's other key has one of these words.
+KeySpec beside(std::string other, std::vector<std::string> words, KeySpec made);
 
 struct Schema {
   std::string name = {};         // "scenario", "network"

@@ -91,13 +91,17 @@ const Schema& data_parallel_schema() {
                 .type = Type::text,
                 .description = "of all-reduces: what the library picks, or one of its own",
                 .default_value = "auto",
-                .allowed = {"auto", "ring", "tree"}},
+                .allowed = {"auto", "ring", "tree"},
+                .beside = "kind",
+                .beside_words = {"ddp"}},
                {.name = "servers",
                 .type = Type::integer,
                 .description =
                     "of kind parameter_server: workers among which the buckets are dealt out (1 where "
                     "it is not given)",
-                .at_least = 1},
+                .at_least = 1,
+                .beside = "kind",
+                .beside_words = {"parameter_server"}},
                {.name = "accumulation",
                 .type = Type::integer,
                 .description =

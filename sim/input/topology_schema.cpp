@@ -50,7 +50,7 @@ Schema make_network() {
       network_rate("reported", "what the NIC tells NCCL, on which its choice rests; else the bandwidth"),
       words(key("routes", Type::text, "how one of several equally short ways is chosen", "hash"),
             {"hash", "spread", "first"}),
-      count("route_seed", "of the hash", 1e9, "1"),
+      beside("routes", {"hash"}, count("route_seed", "of the hash", 1e9, "1")),
   };
   return made;
 }

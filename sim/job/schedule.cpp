@@ -51,6 +51,12 @@ ScheduleCursor::ScheduleCursor(const ScheduleInput& input) : input_(&input) {
                             "epochs, or a smaller data set",
                             end_));
   }
+  if (const auto& schedule = input.job->schedule;
+      schedule && schedule->rule == Schedule::Rule::adadamp && !input.sees_losses && !input.job->curve) {
+    throw Error(ErrorKind::input,
+                "schedule: adadamp follows the loss, which is not known before a run: to predict it add "
+                "'curve: FILE.csv' to the job, as run --curve writes it");
+  }
   first_batch_ = input.batch;
   if (const auto& schedule = input.job->schedule) {
     first_batch_ = schedule->phases.empty() ? schedule->batch : schedule->phases.front().batch;

@@ -368,6 +368,8 @@ Result predict_alike(const Scenario& scenario, const PredictOptions& options, co
   result.gpu.launches = simulation.launches();
 
   result.warnings = scenario.warnings;
+  if (scenario.execution.deterministic)
+    result.warnings.emplace_back("deterministic: has no effect on the prediction yet; run obeys it");
   result.warnings.insert(result.warnings.end(), simulation.warnings().begin(), simulation.warnings().end());
   if (options.timeline != nullptr &&
       static_cast<std::size_t>(result.workers) > StepSimulation::most_traced_ranks) {

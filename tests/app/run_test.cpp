@@ -223,7 +223,6 @@ TEST_CASE("jobs beside this one are not started, and that is said before anythin
 
 TEST_CASE("AdaDamp for real: the batch follows the measured loss, which predicts the same job") {
   const Folder folder;
-  folder.write("loss.csv", "updates,loss\n0,1.1\n300,0.3\n");
   const std::string file = folder.write("ada.yaml", R"(# Does the batch follow the loss?
 model: tiny.yaml
 profile: { steps: [[4, 1 ms], [64, 8 ms]] }
@@ -231,7 +230,6 @@ cluster: { topology: one-node, workers: 2 }
 dataset: { samples: 1003 }
 job:
   epochs: 3
-  curve: loss.csv
   evaluate: { every: 1 epoch, samples: 500, batch_per_worker: 50 }
   schedule: { rule: adadamp, batch: 8, dwell: 50, max_batch: 128, loss_samples: 512 }
 )");
@@ -239,6 +237,9 @@ job:
                     curve = folder.path("seen.csv");
   const Finished before = folder.run({file, "--out", first, "--data", "learnable", "--curve", curve});
   REQUIRE_MESSAGE(before.status == 0, before.err);
+  CHECK(before.err.find("it runs without a prediction: " + file +
+                        ":1:1: schedule: adadamp follows the loss") != std::string::npos);
+  CHECK(run_foretrain({"simulate", file}).status == 2);
   CHECK(test::read_file(curve).find("updates,loss\n0,") == 0);
   const Finished done = folder.run(
       {file, "--out", second, "--data", "learnable", "--costs-from", first, "--set", "job.curve=" + curve});

@@ -36,6 +36,14 @@ TEST_CASE("quantities are read with their unit, and nothing else is") {
   CHECK(reason(parse_bytes("-1 MB")).find("negative") != std::string::npos);
   CHECK(reason(parse_time("nan s")).find("not a time") != std::string::npos);
   CHECK(reason(parse_time("1e300 h")).find("too large") != std::string::npos);
+  // What would be rounded to nothing is none.
+  CHECK(reason(parse_time("0.4 ps")) ==
+        "'0.4 ps' is too small for a time within a step (at most 106 days): the smallest is 1 ps");
+  CHECK(reason(parse_job_time("1 ps")).find("the smallest is 1 ns") != std::string::npos);
+  CHECK(reason(parse_bytes("0.1 B")).find("the smallest is 1 B") != std::string::npos);
+  CHECK(reason(parse_rate("1e-300 bit/s")).find("the smallest is 1 bit/s") != std::string::npos);
+  CHECK(std::get<Rate>(parse_rate("1 bit/s")).in_bits_per_second() == 1);
+  CHECK(std::get<JobTime>(parse_job_time("0 s")) == JobTime());
   CHECK(reason(parse_bytes("ten MB")).find("write a number and a unit") != std::string::npos);
   CHECK(std::get<double>(parse_number("1e3")) == 1000);
   CHECK(std::holds_alternative<UnitError>(parse_number("0x10")));

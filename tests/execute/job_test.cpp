@@ -144,7 +144,59 @@ TEST_CASE("a killed run resumes from its last whole checkpoint and gives the sam
   other.options.rank.data = nullptr;
   other.options.checkpoint = folder.path("state");
   other.options.resume = true;
-  CHECK_THROWS_WITH_AS(other.run(), doctest::Contains("this run is 'reference tiny-mlp fp32'"), Error);
+  CHECK_THROWS_WITH_AS(
+      other.run(), doctest::Contains("model is 'tiny-cnn' there, 'tiny-mlp' here; parameters is "), Error);
+}
+
+TEST_CASE("a checkpoint is resumed by the same training alone, and what differs is named") {
+  const test::TemporaryFolder folder;
+  JobRunner first;
+  first.options.checkpoint = folder.path("state");
+  first.run();
+  const auto resumed = [&](const auto& change) {
+    JobRunner other;
+    other.options.checkpoint = folder.path("state");
+    other.options.resume = true;
+    change(other);
+    return other.run();
+  };
+  const auto refuses = [&](const char* what, const auto& change) {
+    CHECK_THROWS_WITH_AS(resumed(change), doctest::Contains(what), Error);
+  };
+  refuses("seed is '1' there, '2' here", [](JobRunner& run) { run.options.rank.seed = 2; });
+  refuses("optimizer is 'sgd", [](JobRunner& run) { run.scenario.optimizer.kind = OptimizerKind::adam; });
+  refuses(
+      "batches is '4 from 0 updates, 8 from 6 updates, 12 from 10 updates' there, '4 from 0 updates, 8 from "
+      "7",
+      [](JobRunner& run) { run.job->schedule->phases[1].from = updates(7); });
+  refuses("samples is '116' there, '200' here", [](JobRunner& run) { run.scenario.dataset_samples = 200; });
+  refuses("last batch is 'keep' there, 'drop' here",
+          [](JobRunner& run) { run.job->last_batch = LastBatch::drop; });
+  refuses("accumulation is '1' there, '2' here",
+          [](JobRunner& run) { run.scenario.strategy.accumulation = 2; });
+  // Free to change.
+  const RunRecord longer = resumed([](JobRunner& run) {
+    run.job->epochs = 1.5;
+    run.job->schedule->phases[2].learning_rate = 0.01;
+    run.job->checkpoint->every = updates(2);
+  });
+  CHECK(longer.complete);
+  CHECK(longer.resumed_after == 12);
+}
+
+TEST_CASE("several servers that would lose their state in a later phase are refused before the first step") {
+  JobRunner job;
+  job.scenario.strategy.kind = StrategyKind::parameter_server;
+  job.scenario.strategy.servers = 2;
+  job.scenario.optimizer.momentum = 0.9;
+  job.options.job = job_plan(job.scenario);
+  RunRecord record;
+  CHECK_THROWS_WITH_AS(job.session.run(job.scenario, job.options, {}, record),
+                       doctest::Contains("run: several servers keep the optimizer's state in parts"), Error);
+  CHECK(record.ranks.empty());
+  CHECK_FALSE(job_plan(job.scenario)->begin.is_finished());
+  job.job->schedule->phases.resize(1);
+  CHECK_FALSE(JobWalk(job.scenario).changes_shape());
 }
 
 TEST_CASE("a full disk at a checkpoint ends the run with an error that names the file") {

@@ -229,10 +229,9 @@ TEST_CASE("what is known and not simulated yet is never ignored in silence") {
                 "observed: { step: 2.04 s, network: 200 MB/s, direction: each, gpu_busy: 1.0 }\n"
                 "execution: { deterministic: true, cuda_graph: false }"));
   REQUIRE_MESSAGE(hints.scenario, hints.errors);
-  CHECK(contains(hints.warnings, "s.yaml:5:29: deterministic: has no effect on the prediction yet"));
   CHECK_FALSE(hints.warnings.find("cuda_graph") != std::string::npos);
   CHECK(hints.scenario->execution.deterministic);
-  CHECK(hints.scenario->warnings.size() == 1);
+  CHECK(hints.scenario->warnings.empty());
   REQUIRE(hints.scenario->observed);
   CHECK(hints.scenario->observed->step == 2.04);
   CHECK(hints.scenario->observed->direction == Observed::Direction::each);
@@ -296,6 +295,31 @@ TEST_CASE("servers and accumulation of data parallelism") {
   CHECK(contains(read(with("bucket: 25 MiB", "accumulation: 5")).errors,
                  "accumulation: a batch of 64 per worker does not divide into 5 micro-batches"));
   CHECK_FALSE(read(with("bucket: 25 MiB", "accumulation: 0")).scenario);
+  // A key that belongs to another kind is not ignored in silence.
+  CHECK(
+      contains(result.warnings, "servers: has no effect beside 'kind: ddp'; it belongs to parameter_server"));
+  CHECK(contains(
+      read(with("kind: ddp, bucket: 25 MiB", "kind: parameter_server, servers: 2, algorithm: ring")).warnings,
+      "algorithm: has no effect beside 'kind: parameter_server'"));
+  CHECK_FALSE(contains(read(with("kind: ddp, bucket: 25 MiB", "kind: parameter_server, servers: 2")).warnings,
+                       "servers"));
+}
+
+TEST_CASE("the batches of a schedule divide into micro-batches, or simulate refuses them as run does") {
+  const auto errors = [](const std::string& schedule) {
+    std::string text = with("bucket: 25 MiB", "accumulation: 4");
+    const std::string batch = "batch: { per_worker: 64 }\n";
+    text.erase(text.find(batch), batch.size());
+    text.replace(text.find("job: { epochs: 90, "), 19, "job: { epochs: 90, schedule: " + schedule + ", ");
+    return read(text).errors;
+  };
+  CHECK(errors("[{ from: 0 epoch, batch: 64 }]") == "");
+  CHECK(contains(errors("[{ from: 0 epoch, batch: 64 }, { from: 2 epochs, batch: 48 }]"),
+                 "accumulation: in phase 2 of the schedule a batch of 6 per worker does not divide into 4 "
+                 "micro-batches"));
+  CHECK(errors("[{ from: 0 epoch, batch: 64 }, { from: 2 epochs, batch: 48, workers: 4 }]") == "");
+  CHECK(contains(errors("{ rule: padadamp, batch: 64, rate: 1 }"),
+                 "accumulation: the batches of padadamp grow by single samples"));
 }
 
 TEST_CASE("other jobs on the cluster have workers of their own") {

@@ -210,6 +210,14 @@ TEST_CASE("a checkpoint holds parameters and the optimizer's state") {
         12.0 * 2'748'890);
 }
 
+TEST_CASE("what has no effect on a prediction is said of the prediction, not of the run") {
+  const Scenario scenario = parsed(base + "batch: { per_worker: 128 }\nexecution: { deterministic: true }\n");
+  CHECK(scenario.warnings.empty());
+  const Result result = predict_job(scenario);
+  REQUIRE(result.warnings.size() == 1);
+  CHECK(result.warnings[0] == "deterministic: has no effect on the prediction yet; run obeys it");
+}
+
 TEST_CASE("schedules that cannot be are refused with their place") {
   auto errors = [](const std::string& job) {
     static const Catalog catalog({FORETRAIN_SOURCE_DIR});
@@ -233,7 +241,9 @@ TEST_CASE("schedules that cannot be are refused with their place") {
   contains(errors("schedule: { rule: geodamp, batch: 128 }"), "geodamp needs 'factor'");
   contains(errors("schedule: { rule: padadamp, batch: 128, rate: 1, factor: 2 }"),
            "factor: padadamp has none");
-  contains(errors("schedule: { rule: adadamp, batch: 128 }"), "adadamp needs the loss");
+  CHECK_THROWS_WITH_AS(
+      predict_job(parsed(base + "job: { epochs: 10, schedule: { rule: adadamp, batch: 128 } }\n")),
+      doctest::Contains("adadamp follows the loss, which is not known before a run"), Error);
   contains(errors("schedule: { rule: geodamp, batch: 128, factor: 5, delay: 2 epochs }"),
            "above the data set");
   contains(errors("learning_rate: { law: noam }, schedule: [{ from: 0 epoch, batch: 8 }]"),
