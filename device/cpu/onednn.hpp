@@ -79,4 +79,50 @@ dnnl::pooling_backward::primitive_desc pool_backward(bool is_max, const Layout& 
                                                      const Layout& destination, const Window& window,
                                                      const dnnl::pooling_forward::primitive_desc& forward);
 
+// Of rows {rows, features}, with mean and variance of each; a shift where there is one.
+dnnl::layer_normalization_forward::primitive_desc layer_norm_forward(const Layout& rows, double epsilon,
+                                                                     bool shifts);
+dnnl::layer_normalization_backward::primitive_desc layer_norm_backward(
+    const Layout& rows, double epsilon, bool shifts,
+    const dnnl::layer_normalization_forward::primitive_desc& forward);
+
+// gelu, exact or by tanh, and silu, of each element.
+dnnl::eltwise_forward::primitive_desc activation_forward(LayerKind kind, bool approximate,
+                                                         const Layout& layout);
+dnnl::eltwise_backward::primitive_desc activation_backward(
+    LayerKind kind, bool approximate, const Layout& layout,
+    const dnnl::eltwise_forward::primitive_desc& forward);
+
+// c = factor op(a) op(b), added to c where `adds`; row-major, `rows` x `columns`, each with the distance of
+// its rows, of the operands as they lie in memory. By one thread inside of a parallel region.
+struct Matrix {
+  const float* data = nullptr;
+  std::int64_t stride = 0;
+  bool is_transposed = false;
+};
+void multiply_matrices(std::int64_t rows, std::int64_t columns, std::int64_t inner, float factor, Matrix a,
+                       Matrix b, bool adds, float* c, std::int64_t stride);
+
+// One layer of a stack, both directions: source {steps, batch, width}, result {steps, batch, directions x
+// hidden}, states {1, directions, batch, hidden}. Gates in the library's order: that of Layer but for gru,
+// which begins with z and has a bias more, of what comes from the state into n.
+struct RecurrenceShape {
+  LayerKind kind = LayerKind::lstm;
+  std::int64_t steps = 1, batch = 1, width = 1, hidden = 1, directions = 1;
+
+  std::int64_t gates() const { return gates_of(kind); }
+  std::int64_t biases() const { return kind == LayerKind::gru ? gates() + 1 : gates(); }
+  Layout source() const, result() const, states() const, bias() const;
+  // {1, directions, inputs, gates, hidden}: with the inputs of a gate one after the other, as a parameter
+  // has them, or with the gates of an input.
+  Layout weights(std::int64_t inputs, bool inputs_last) const;
+};
+// The forward primitive reads weights with the gates of an input together, the backward primitive reads those
+// with the inputs of a gate and gives gradients as the forward one reads weights.
+struct RecurrencePrimitives {
+  dnnl::primitive forward, backward;
+  Layout workspace, forward_scratchpad, backward_scratchpad;
+};
+RecurrencePrimitives recurrence_primitives(const RecurrenceShape& shape);
+
 }  // namespace foretrain::device::cpu

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "device/cpu/loops.hpp"
 #include "device/cpu/operators.hpp"
 
 namespace foretrain::device::cpu {
@@ -178,8 +177,7 @@ class Dense : public Operator {
   }
 
   static Call finish(const Part& part, Call::Arguments arguments, const Places& p) {
-    arguments.insert(
-        {DNNL_ARG_SCRATCHPAD, memory_at(part.scratchpad, reinterpret_cast<float*>(p.scratchpad))});
+    arguments.insert({DNNL_ARG_SCRATCHPAD, scratchpad_at(part.scratchpad, p)});
     return Call(part.primitive, std::move(arguments));
   }
 

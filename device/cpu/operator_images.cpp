@@ -1,30 +1,11 @@
 // Batch norms and pools of images, by the library.
 #include <cmath>
 
-#include "device/cpu/loops.hpp"
 #include "device/cpu/operators.hpp"
 #include "sim/base/error.hpp"
 
 namespace foretrain::device::cpu {
 namespace {
-
-// A gradient of an input that is computed as a whole and then, where need be, added.
-struct GradientTarget {
-  float *computed = nullptr, *wanted = nullptr;
-  bool adds = false;
-  std::int64_t count = 0;
-
-  GradientTarget() = default;
-  GradientTarget(const InputPlace& input, float* scratch, std::int64_t floats)
-      : computed(input.adds ? scratch : input.gradient),
-        wanted(input.gradient),
-        adds(input.adds),
-        count(floats) {}
-  void finish() const {
-    if (adds) add_to(wanted, computed, count);
-  }
-  int launches() const { return adds ? 2 : 1; }
-};
 
 // Its one backward primitive gives the gradients of scale, shift and input: all of it is the pass
 // backward_weights.
@@ -60,7 +41,7 @@ class BatchNorm : public Operator {
                             {DNNL_ARG_VARIANCE, memory_at(channels, variance)},
                             {DNNL_ARG_SCALE, memory_at(channels, scale)},
                             {DNNL_ARG_SHIFT, memory_at(channels, shift)},
-                            {DNNL_ARG_SCRATCHPAD, scratchpad(forward_.scratchpad_desc(), p)}};
+                            {DNNL_ARG_SCRATCHPAD, scratchpad_at(forward_.scratchpad_desc(), p)}};
     const Layout signs = forward_.workspace_desc();
     if (relu_) {
       workspace_ = Block(static_cast<std::int64_t>(signs.get_size()), p.count);
@@ -84,7 +65,7 @@ class BatchNorm : public Operator {
                                 {DNNL_ARG_DIFF_SRC, memory_at(layout_, target_.computed)},
                                 {DNNL_ARG_DIFF_SCALE, memory_at(channels, scale_gradient)},
                                 {DNNL_ARG_DIFF_SHIFT, memory_at(channels, shift_gradient)},
-                                {DNNL_ARG_SCRATCHPAD, scratchpad(backward_.scratchpad_desc(), p)}};
+                                {DNNL_ARG_SCRATCHPAD, scratchpad_at(backward_.scratchpad_desc(), p)}};
       if (relu_) arguments.insert({DNNL_ARG_WORKSPACE, memory_at(signs, workspace_.as())});
       return Call(dnnl::batch_normalization_backward(backward_), std::move(arguments));
     };
@@ -115,9 +96,6 @@ class BatchNorm : public Operator {
  private:
   static std::int64_t rows(const OperatorPlan& plan) {
     return plan.batch * element_count(plan.layer.output) / plan.layer.output[0];
-  }
-  static dnnl::memory scratchpad(const Layout& layout, const Places& p) {
-    return memory_at(layout, reinterpret_cast<float*>(p.scratchpad));
   }
 
   // The running variance is the unbiased one, as PyTorch has it.
@@ -176,12 +154,9 @@ class Pool : public Operator {
   std::int64_t scratch_floats() const override { return floats_of(source_); }
 
   void bind(const Places& p) override {
-    const auto scratchpad = [&](const Layout& layout) {
-      return memory_at(layout, reinterpret_cast<float*>(p.scratchpad));
-    };
     Call::Arguments forward{{DNNL_ARG_SRC, memory_at(source_, p.inputs[0].data)},
                             {DNNL_ARG_DST, memory_at(output_, p.output)},
-                            {DNNL_ARG_SCRATCHPAD, scratchpad(forward_.scratchpad_desc())}};
+                            {DNNL_ARG_SCRATCHPAD, scratchpad_at(forward_.scratchpad_desc(), p)}};
     const Layout choices = forward_.workspace_desc();
     if (is_max_) {
       workspace_ = Block(static_cast<std::int64_t>(choices.get_size()), p.count);
@@ -193,7 +168,7 @@ class Pool : public Operator {
     target_ = GradientTarget(p.inputs[0], p.scratch, floats_of(source_));
     Call::Arguments backward{{DNNL_ARG_DIFF_DST, memory_at(output_, p.gradient)},
                              {DNNL_ARG_DIFF_SRC, memory_at(source_, target_.computed)},
-                             {DNNL_ARG_SCRATCHPAD, scratchpad(backward_.scratchpad_desc())}};
+                             {DNNL_ARG_SCRATCHPAD, scratchpad_at(backward_.scratchpad_desc(), p)}};
     if (is_max_) backward.insert({DNNL_ARG_WORKSPACE, memory_at(choices, workspace_.as())});
     backward_call_ = Call(dnnl::pooling_backward(backward_), std::move(backward));
   }

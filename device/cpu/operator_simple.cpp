@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/cpu/loops.hpp"
 #include "device/cpu/operators.hpp"
+#include "device/cpu/row_loops.hpp"
 #include "sim/base/error.hpp"
 
 namespace foretrain::device::cpu {
@@ -141,14 +141,8 @@ class Loss : public Operator {
       std::fill_n(dx, classes_, 0.0f);
       return 0;
     }
-    const float largest = *std::max_element(x, x + classes_);
-    double sum = 0;
-    for (std::int64_t c = 0; c < classes_; ++c) {
-      dx[c] = std::exp(x[c] - largest);
-      sum += static_cast<double>(dx[c]);
-    }
-    const auto share = static_cast<float>(1 / (sum * static_cast<double>(counted)));
-    for (std::int64_t c = 0; c < classes_; ++c) dx[c] *= share;
+    const auto [largest, sum] = exponentials(dx, x, classes_);
+    scale_by(dx, static_cast<float>(1 / (sum * static_cast<double>(counted))), classes_);
     dx[label] -= 1 / counted;
     return std::log(sum) + static_cast<double>(largest - x[label]);
   }
@@ -165,6 +159,10 @@ Dims dims_of(std::int64_t batch, const Shape& shape) {
   Dims dims{batch};
   dims.insert(dims.end(), shape.begin(), shape.end());
   return dims;
+}
+
+dnnl::memory scratchpad_at(const Layout& layout, const Places& places) {
+  return memory_at(layout, reinterpret_cast<float*>(places.scratchpad));
 }
 
 std::int64_t features_of(const Shape& shape) {
@@ -208,10 +206,33 @@ std::unique_ptr<Operator> make_operator(const OperatorPlan& plan) {
       return make_flatten(plan);
     case LayerKind::softmax_cross_entropy:
       return make_loss(plan);
-    default:
-      throw Error(ErrorKind::unavailable, std::string("the cpu backend runs no ") + name_of(plan.layer.kind) +
-                                              " (layer '" + plan.layer.name + "')");
+    case LayerKind::embedding:
+      return make_embedding(plan);
+    case LayerKind::layer_norm:
+      return make_layer_norm(plan);
+    case LayerKind::rms_norm:
+      return make_rms_norm(plan);
+    case LayerKind::gelu:
+    case LayerKind::silu:
+      return make_activation(plan);
+    case LayerKind::dropout:
+      return make_dropout(plan);
+    case LayerKind::multiply:
+      return make_multiply(plan);
+    case LayerKind::concat:
+      return make_concat(plan);
+    case LayerKind::attention:
+      return make_attention(plan);
+    case LayerKind::rnn:
+    case LayerKind::lstm:
+    case LayerKind::gru:
+      return plan.layer.recurrence.unrolled ? make_unrolled(plan) : make_recurrence(plan);
+    case LayerKind::input:
+    case LayerKind::measured:
+      break;
   }
+  throw Error(ErrorKind::unavailable, std::string("the cpu backend runs no ") + name_of(plan.layer.kind) +
+                                          " (layer '" + plan.layer.name + "')");
 }
 
 }  // namespace foretrain::device::cpu

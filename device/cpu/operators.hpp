@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "device/cpu/loops.hpp"
 #include "device/cpu/onednn.hpp"
 #include "device/cpu/parameters.hpp"
 
@@ -26,7 +27,8 @@ struct Places {
   Parameters* parameters = nullptr;
   std::vector<bool>
       shared_gradients;  // by parameter of the layer: set before by another layer, to be added to
-  const std::int32_t *tokens = nullptr, *labels = nullptr;
+  const std::int32_t *tokens = nullptr, *labels = nullptr;  // batch x streams x sequence; a class a target
+  const double* draw = nullptr;                             // names dropout's masks
   double* loss = nullptr;
   std::shared_ptr<MemoryCount> count;
 };
@@ -58,7 +60,27 @@ class Operator {
   virtual int refresh_launches() const { return 0; }
 };
 
+// A gradient of an input that is computed as a whole and then, where need be, added.
+struct GradientTarget {
+  float *computed = nullptr, *wanted = nullptr;
+  bool adds = false;
+  std::int64_t count = 0;
+
+  GradientTarget() = default;
+  GradientTarget(const InputPlace& input, float* scratch, std::int64_t floats)
+      : computed(input.adds ? scratch : input.gradient),
+        wanted(input.gradient),
+        adds(input.adds),
+        count(floats) {}
+  void finish() const {
+    if (adds) add_to(wanted, computed, count);
+  }
+  int launches() const { return adds ? 2 : 1; }
+};
+
 Dims dims_of(std::int64_t batch, const Shape& shape);
+// Where a kernel puts what it needs while it runs.
+dnnl::memory scratchpad_at(const Layout& layout, const Places& places);
 // As rows of the last dimension.
 std::int64_t features_of(const Shape& shape);
 std::int64_t rows_of(std::int64_t batch, const Shape& shape);
@@ -71,6 +93,16 @@ std::unique_ptr<Operator> make_relu(const OperatorPlan& plan);
 std::unique_ptr<Operator> make_add(const OperatorPlan& plan);
 std::unique_ptr<Operator> make_flatten(const OperatorPlan& plan);
 std::unique_ptr<Operator> make_loss(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_embedding(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_layer_norm(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_rms_norm(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_activation(const OperatorPlan& plan);  // gelu, silu
+std::unique_ptr<Operator> make_dropout(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_multiply(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_concat(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_attention(const OperatorPlan& plan);
+std::unique_ptr<Operator> make_recurrence(const OperatorPlan& plan);  // fused
+std::unique_ptr<Operator> make_unrolled(const OperatorPlan& plan);
 // Throws Error (unavailable) for what this backend does not run.
 std::unique_ptr<Operator> make_operator(const OperatorPlan& plan);
 

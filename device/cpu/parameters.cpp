@@ -52,6 +52,7 @@ Parameters::Parameters(const Model& model, const BuildOptions& options,
 
 void Parameters::update(std::span<const FlatRange> parts, double learning_rate, double scale) {
   step_ += 1;
+  draw_ += 1;
   if (optimizer_.clip_norm > 0) {
     double squares = 0;
     for (const FlatRange& part : parts)
@@ -74,6 +75,8 @@ void Parameters::update(std::span<const FlatRange> parts, double learning_rate, 
 // Visits (address, bytes) of all that save() holds.
 template <typename Visit>
 void Parameters::each_state(const Visit& visit) const {
+  for (const double* counter : {&step_, &draw_})
+    visit(reinterpret_cast<std::byte*>(const_cast<double*>(counter)), sizeof *counter);
   for (const Block* block : {&first_, &second_})
     if (block->bytes() > 0) visit(block->as<std::byte>(), at(block->bytes()));
   for (const RunningStatistics& each : statistics_)
@@ -84,11 +87,10 @@ void Parameters::each_state(const Visit& visit) const {
 }
 
 std::vector<std::byte> Parameters::save() const {
-  std::size_t size = sizeof step_;
+  std::size_t size = 0;
   each_state([&size](const std::byte*, std::size_t bytes) { size += bytes; });
   std::vector<std::byte> state(size);
-  std::memcpy(state.data(), &step_, sizeof step_);
-  std::byte* to = state.data() + sizeof step_;
+  std::byte* to = state.data();
   each_state([&to](const std::byte* data, std::size_t bytes) {
     std::memcpy(to, data, bytes);
     to += bytes;
@@ -97,14 +99,13 @@ std::vector<std::byte> Parameters::save() const {
 }
 
 void Parameters::load(std::span<const std::byte> state) {
-  std::size_t size = sizeof step_;
+  std::size_t size = 0;
   each_state([&size](const std::byte*, std::size_t bytes) { size += bytes; });
   if (state.size() != size)
     throw Error(ErrorKind::failure, "load_state: a state of " + std::to_string(state.size()) +
                                         " bytes is none of this model and optimizer, which have " +
                                         std::to_string(size));
-  std::memcpy(&step_, state.data(), sizeof step_);
-  const std::byte* from = state.data() + sizeof step_;
+  const std::byte* from = state.data();
   each_state([&from](std::byte* data, std::size_t bytes) {
     std::memcpy(data, from, bytes);
     from += bytes;

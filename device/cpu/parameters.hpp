@@ -27,13 +27,15 @@ class Parameters {
   float* weights() const { return weights_.as(); }
   float* gradients() const { return gradients_.as(); }
   std::vector<RunningStatistics>& statistics() { return statistics_; }  // by layer
+  // Of dropout's masks: anew with every input and every update.
+  double& draw() { return draw_; }
   std::int64_t state_bytes() const { return first_.bytes() + second_.bytes(); }
 
   // By the calling stream's team. Gradients are multiplied by `scale` first, and clipped to
   // Optimizer::clip_norm by their norm over the parts.
   void update(std::span<const FlatRange> parts, double learning_rate, double scale);
 
-  // Counter, moments, running statistics.
+  // Counters, moments, running statistics.
   std::vector<std::byte> save() const;
   void load(std::span<const std::byte> state);
   std::uint64_t checksum() const;
@@ -47,7 +49,7 @@ class Parameters {
   Optimizer optimizer_;
   Block weights_, gradients_, first_, second_;
   std::vector<RunningStatistics> statistics_;
-  double step_ = 0;
+  double step_ = 0, draw_ = 0;
 };
 
 }  // namespace foretrain::device::cpu

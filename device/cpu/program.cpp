@@ -6,6 +6,7 @@
 #include "device/cpu/loops.hpp"
 #include "device/cpu/lowering.hpp"
 #include "device/cpu/operators.hpp"
+#include "device/cpu/table_rows.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -113,14 +114,53 @@ class CpuProgram : public Program {
                       classes = std::vector<std::int32_t>(labels.begin(), labels.end())] {
       copy_floats(data_[0], values.data(), static_cast<std::int64_t>(values.size()));
       std::copy(classes.begin(), classes.end(), labels_.begin());
+      parameters_->draw() += 1;
+    });
+  }
+
+  void set_tokens(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override {
+    if (tokens.size() != tokens_.size() || targets.size() != labels_.size() || tokens_.empty())
+      throw Error(ErrorKind::failure, "set_tokens: " + std::to_string(tokens.size()) + " tokens and " +
+                                          std::to_string(targets.size()) +
+                                          " targets do not make a batch of " +
+                                          std::to_string(options_.batch) + " x " + text_of(model_.input));
+    for (const std::int32_t token : tokens)
+      if (token < 0 || token >= model_.tokens)
+        throw Error(ErrorKind::failure, "set_tokens: there is no token " + std::to_string(token));
+    check_labels(targets, -1, "set_tokens");
+    stream().enqueue([this, values = std::vector<std::int32_t>(tokens.begin(), tokens.end()),
+                      classes = std::vector<std::int32_t>(targets.begin(), targets.end())] {
+      std::copy(values.begin(), values.end(), tokens_.begin());
+      std::copy(classes.begin(), classes.end(), labels_.begin());
+      parameters_->draw() += 1;
+    });
+  }
+
+  std::int64_t sparse_bytes(int parameter) const override {
+    const SparseTable table = sparse_table(model_, parameter);
+    return sparse_layout(table.rows(options_.batch), table.features, number_bytes).bytes;
+  }
+  void gather_rows(int parameter, Buffer part) override {
+    stream().enqueue([this, table = sparse_table(model_, parameter), part] {
+      gather_table_rows(table,
+                        {options_.batch, element_count(model_.input) / model_.sequence, tokens_.data()},
+                        parameters_->gradient(table.parameter), part.data);
+    });
+  }
+  void add_rows(int parameter, Buffer parts, int ranks) override {
+    stream().enqueue([this, table = sparse_table(model_, parameter), parts, ranks] {
+      add_table_rows(table, options_.batch, parts.data, ranks, parameters_->gradient(table.parameter));
     });
   }
 
   void synthesize_input(std::uint64_t seed) override {
     stream().run([this, seed] {
       RandomStream images(seed, {0}), labels(seed, {1});
-      const std::int64_t count = options_.batch * element_count(model_.input);
+      const std::int64_t count = tokens_.empty() ? options_.batch * element_count(model_.input) : 0;
       for (std::int64_t i = 0; i < count; ++i) data_[0][i] = static_cast<float>(images.normal());
+      for (std::int32_t& token : tokens_)
+        token = static_cast<std::int32_t>(images.next() % static_cast<std::uint64_t>(model_.tokens));
+      parameters_->draw() += 1;
       for (std::int32_t& label : labels_)
         label = static_cast<std::int32_t>(labels.next() % static_cast<std::uint64_t>(model_.classes));
     });
@@ -228,6 +268,7 @@ class CpuProgram : public Program {
       data_[i] = data_[tensor];
     }
     labels_.assign(at(options_.batch * model_.targets()), 0);
+    if (model_.tokens > 0) tokens_.assign(at(options_.batch * element_count(model_.input)), 0);
   }
 
   // A gradient's memory is another's once it has been read.
@@ -299,7 +340,9 @@ class CpuProgram : public Program {
         places.shared_gradients.push_back(has_gradient[at(parameter)]);
         has_gradient[at(parameter)] = true;
       }
+      places.tokens = tokens_.data();
       places.labels = labels_.data();
+      places.draw = &parameters_->draw();
       places.loss = &loss_;
       places.count = worker_.count();
       operators_[i]->bind(places);
@@ -364,7 +407,7 @@ class CpuProgram : public Program {
   std::vector<float*> data_, gradients_;  // by layer
   Block scratchpad_, scratch_;
   std::int64_t activation_bytes_ = 0, own_bytes_ = 0;
-  std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> tokens_, labels_;
   double loss_ = 0;
   std::vector<WorkItem> forward_, backward_;
   int prepare_launches_ = 0;

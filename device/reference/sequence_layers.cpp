@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "device/reference/indexing.hpp"
-#include "sim/base/random.hpp"
 
 namespace foretrain::device::reference {
 namespace {
@@ -137,14 +136,6 @@ Activation gelu(double x, bool approximate) {
 Activation silu(double x) {
   const double s = logistic(x);
   return {x * s, s * (1 + x * (1 - s))};
-}
-
-double DropoutMask::at(std::int64_t element) const {
-  if (probability_ <= 0) return 1;
-  const std::uint64_t bits = mixed_bits(mixed_bits(mixed_bits(seed_ ^ mixed_bits(draw_)) ^ layer_) ^
-                                        static_cast<std::uint64_t>(element));
-  const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;
-  return uniform < probability_ ? 0 : 1 / (1 - probability_);
 }
 
 }  // namespace foretrain::device::reference

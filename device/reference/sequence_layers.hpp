@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "device/dropout_mask.hpp"
 #include "device/reference/layers.hpp"
 
 namespace foretrain::device::reference {
@@ -46,18 +47,6 @@ struct Activation {
 };
 Activation gelu(double x, bool approximate);  // Hendrycks and Gimpel 2016
 Activation silu(double x);
-
-// What an element is multiplied by: 0, or 1 / (1 - probability).
-class DropoutMask {
- public:
-  DropoutMask(std::uint64_t seed, std::uint64_t draw, std::uint64_t layer, double probability)
-      : seed_(seed), draw_(draw), layer_(layer), probability_(probability) {}
-  double at(std::int64_t element) const;
-
- private:
-  std::uint64_t seed_, draw_, layer_;
-  double probability_;
-};
 
 // Where q, k or v lie: in rows of `stride` features, heads from `offset` on.
 struct HeadRows {
