@@ -202,15 +202,16 @@ def commands(calibration, rows, folder, arguments):
 
 
 def calibrated_in(folder):
-    """Of an earlier slice: its profiles by name, and the models and precisions in profile.json.gz."""
+    """Of an earlier slice: its profiles by name, the models and precisions in profile.json.gz, and whether collectives are."""
     if not folder:
-        return {}, set()
+        return {}, set(), False
     profiles = {path.name: path for path in pathlib.Path(folder).glob("profile*.json.gz")}
     if "profile.json.gz" not in profiles:
         raise Mistake(f"{folder} holds no profile.json.gz")
     with gzip.open(profiles["profile.json.gz"], "rt") as file:
         profile = json.load(file)
-    return profiles, {(entry["context"], entry["precision"]) for entry in profile["operators"] if "context" in entry}
+    timed = {(entry["context"], entry["precision"]) for entry in profile["operators"] if "context" in entry}
+    return profiles, timed, bool(profile.get("collectives"))
 
 
 def calibrating(calibration, rows, folder, arguments):
@@ -218,7 +219,7 @@ def calibrating(calibration, rows, folder, arguments):
     base = [arguments.program, "calibrate", "--device", arguments.device]
     most = arguments.most_gpus
     local = base + (["--gpus", str(most)] if most else [])
-    have, timed = calibrated_in(arguments.calibrated)
+    have, timed, collectives = calibrated_in(arguments.calibrated)
     planned = []
     for entry in needed_calibrations(calibration, rows):
         if (entry["model"], entry["precision"]) in timed:
@@ -232,7 +233,7 @@ def calibrating(calibration, rows, folder, arguments):
             planned.append(command + (["--seconds", f"{entry['seconds']:g}"] if entry["seconds"] else []))
     # The very messages of every job of the campaign, so that its slices can share a profile.
     buckets = ["--buckets-of", ",".join(dict.fromkeys(entry["model"] for entry in calibration))] if calibration else []
-    if any(row["gpus"] > row["nodes"] for row in rows):
+    if any(row["gpus"] > row["nodes"] for row in rows) and not collectives:
         planned.append(local + ["--out", str(profile), "--append", "--collectives"] + buckets)
     for rate in dict.fromkeys(row["rate"] for row in rows if row["rate"]):
         if network_profile(rate) in have:
