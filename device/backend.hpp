@@ -51,7 +51,7 @@ struct BuildOptions {
   Optimizer optimizer;
   bool deterministic = false;
   std::uint64_t seed = 1;     // initial weights (initial_weights.hpp)
-  int plan_candidates = 3;    // convolution plans tried, best heuristics first
+  int plan_candidates = 3;    // plans timed, best heuristics first; 1 if deterministic
   bool gathers_rows = false;  // gather_rows and add_rows are used
   // Another program of the same parameters, precision and worker that differs in its batch or the length of
   // its sequences, and lives longer: weights, gradients, optimizer state and running statistics are common to

@@ -83,7 +83,10 @@ CudaWorker::~CudaWorker() {
 }
 
 std::unique_ptr<Program> CudaWorker::build(const Model& model, const BuildOptions& options) {
-  return std::make_unique<CudaProgram>(context_, model, options);
+  BuildOptions chosen = options;
+  // A race between plans has another winner another day, whose sums round otherwise.
+  if (options.deterministic) chosen.plan_candidates = 1;
+  return std::make_unique<CudaProgram>(context_, model, chosen);
 }
 
 std::unique_ptr<Communicator> CudaWorker::join(const CommunicatorId& id, int rank, int ranks) {

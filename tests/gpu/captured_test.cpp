@@ -77,8 +77,11 @@ TEST_CASE("captured steps give the weights of others, bit for bit") {
       options.optimizer.clip_norm = kind == OptimizerKind::adam ? 1 : 0;
       for (const int accumulation : {1, 2}) {
         CAPTURE(model.name);
+        CAPTURE(model.layers.size());
         CAPTURE(accumulation);
         const Trained direct = train(model, options, 8, false, accumulation);
+        const Trained again = train(model, options, 8, false, accumulation);
+        CHECK(again.checksum == direct.checksum);
         const Trained captured = train(model, options, 8, true, accumulation);
         CHECK(captured.checksum == direct.checksum);
         CHECK(captured.loss == direct.loss);
