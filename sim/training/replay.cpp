@@ -8,9 +8,7 @@
 namespace foretrain {
 
 ReplayEngine::ReplayEngine(const ReplayInput& input)
-    : input_(input),
-      graph_(*input.graph),
-      own_clocks_(input.classes.size() > 1 && !input.sharing && collectives_are_free()) {
+    : input_(input), graph_(*input.graph), own_clocks_(!input.sharing && input.own_classes == 0) {
   own_ = input_.own_classes > 0 ? input_.own_classes : input_.classes.size();
   ranks_.resize(input_.classes.size());
   queues_.resize(own_clocks_ ? ranks_.size() : 1);
@@ -25,17 +23,21 @@ ReplayEngine::ReplayEngine(const ReplayInput& input)
       if (takes_part[c]) members_of_group_[g].push_back(static_cast<int>(c));
     }
   }
-  std::map<std::pair<int, double>, const ReplayProgram*> known;
+  std::span<const ReplayProgram> programs = input_.programs;
+  if (programs.empty()) {
+    for (const RankProgram& each : graph_.programs) made_.emplace_back(each);
+    programs = made_;
+  }
+  std::map<std::pair<int, double>, const HostTimes*> known;
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     const RankClass& like = input_.classes[c];
-    const ReplayProgram*& program = known[{like.program, like.host_factor}];
-    if (program == nullptr) {
-      program =
-          &programs_.emplace_back(graph_.programs[static_cast<std::size_t>(like.program)], like.host_factor);
-    }
-    ranks_[c].program = program;
+    const auto program = static_cast<std::size_t>(like.program);
+    const HostTimes*& times = known[{like.program, like.host_factor}];
+    if (times == nullptr) times = &host_times_.emplace_back(graph_.programs[program], like.host_factor);
+    ranks_[c].program = &programs[program];
+    ranks_[c].host_times = times;
     ranks_[c].compute_factor = like.compute_factor;
-    ranks_[c].done.assign(static_cast<std::size_t>(program->size()) * ring, 0);
+    ranks_[c].issued.resize(graph_.programs[program].operations.size() * ring);
     ranks_[c].joined.assign(graph_.groups.size(), 0);
   }
 }
@@ -43,11 +45,7 @@ ReplayEngine::ReplayEngine(const ReplayInput& input)
 ReplayResult ReplayEngine::run() {
   for (std::size_t c = 0; c < ranks_.size(); ++c) advance_host(c);
   if (own_clocks_) {
-    for (std::size_t c = 0; c < ranks_.size(); ++c) ready_.push_back(c);
-    for (std::size_t i = 0; i < ready_.size(); ++i) {
-      const std::size_t c = ready_[i];
-      while (!ranks_[c].waiting && !queues_[c].empty()) handle(queues_[c].pop().payload);
-    }
+    run_apart();
   } else {
     // Other jobs go on for ever.
     while (!queues_[0].empty() && (own_ == ranks_.size() || finished_ < own_)) {
@@ -57,39 +55,18 @@ ReplayResult ReplayEngine::run() {
   return result();
 }
 
-// Whether no kernel slows a collective.
-bool ReplayEngine::collectives_are_free() const {
-  for (const RankProgram& program : graph_.programs) {
-    for (const Operation& each : program.operations) {
-      if (each.group < 0) continue;
-      const ProcessGroup& group = graph_.groups[static_cast<std::size_t>(each.group)];
-      if (input_.timer(group, each).collective_slowdown != 1) return false;
+void ReplayEngine::run_apart() {
+  for (std::size_t c = 0; c < ranks_.size(); ++c) ready_.push_back(c);
+  for (std::size_t i = 0; i < ready_.size(); ++i) {
+    const std::size_t c = ready_[i];
+    Rank& rank = ranks_[c];
+    EventQueue<Payload>& events = queues_[c];
+    while (!rank.waiting && events.begins_before(rank.bound.time, rank.bound.priority)) {
+      handle(events.pop().payload);
     }
-  }
-  return true;
-}
-
-void ReplayEngine::handle(const Payload& what) {
-  const auto subject = static_cast<std::size_t>(what.subject);
-  switch (what.kind) {
-    case EventKind::collective_start:
-      ranks_[subject].collective = ranks_[subject].joined_last;
-      set_slowdown(subject, instances_.at(ranks_[subject].collective).timing.compute_slowdown);
-      return;
-    case EventKind::collective_end:
-      if (own_clocks_) {
-        leave(subject);
-      } else if (const auto found = instances_.find(what.subject);
-                 found != instances_.end() && found->second.version == what.version) {
-        end_collective(what.subject);
-      }
-      return;
-    case EventKind::kernel_end:
-      if (ranks_[subject].streams[what.stream].version == what.version) end_kernel(subject, what.stream);
-      return;
-    case EventKind::stream_ready:
-      if (ranks_[subject].streams[what.stream].version == what.version) start_next(subject, what.stream);
-      return;
+    if (rank.instance == nullptr || rank.waiting || rank.at_bound || rank.bound.time == Time::max()) continue;
+    rank.at_bound = true;
+    if (++rank.instance->reached == rank.instance->expected) go_on(*rank.instance);
   }
 }
 

@@ -12,6 +12,10 @@
 #include "sim/training/step_graph.hpp"
 
 namespace foretrain {
+class ReplayProgram;
+}
+
+namespace foretrain {
 
 // How long a collective takes by itself, and what it and the kernels beside it cost each other (factors >=
 // 1).
@@ -42,6 +46,7 @@ struct RankClass {
 
 struct ReplayInput {
   const StepGraph* graph = nullptr;
+  std::span<const ReplayProgram> programs;  // of the graph, where they are made for several replays
   std::vector<RankClass> classes;
   std::vector<int> class_of_rank;  // every rank of the graph; a class runs one program
   CollectiveTimer timer;

@@ -5,25 +5,17 @@
 
 namespace foretrain {
 
-// A member's compute stream went busy or idle beside a running collective.
-void ReplayEngine::set_computing(int id, int change) {
-  if (own_clocks_) return;
-  Instance& instance = instances_.at(id);
-  instance.computing += change;
-  update_slowdown(id, instance);
-}
-
-double ReplayEngine::slowdown_of(const Instance& instance) {
-  return (instance.computing > 0 ? instance.timing.collective_slowdown : 1.0) * instance.sharing;
-}
-
-void ReplayEngine::update_slowdown(int id, Instance& instance) {
-  const double slowdown = slowdown_of(instance);
-  if (slowdown == instance.slowdown) return;
-  const double passed = static_cast<double>((queues_[0].now() - instance.updated).count());
+// Its state up to `here`, from when on another slowdown holds.
+void ReplayEngine::advance(Instance& instance, Time here) {
+  const double passed = static_cast<double>((here - instance.updated).count());
   instance.remaining = std::max(0.0, instance.remaining - passed / instance.slowdown);
-  instance.updated = queues_[0].now();
-  instance.slowdown = slowdown;
+  instance.updated = here;
+  instance.slowdown = slowdown_of(instance);
+}
+
+void ReplayEngine::update_slowdown(int id, Instance& instance, Time here) {
+  if (slowdown_of(instance) == instance.slowdown) return;
+  advance(instance, here);
   schedule_collective_end(id, instance);
 }
 
@@ -39,7 +31,7 @@ void ReplayEngine::share() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Instance& instance = instances_.at(running_[i]);
     instance.sharing = factors[i];
-    update_slowdown(running_[i], instance);
+    update_slowdown(running_[i], instance, queues_[0].now());
   }
 }
 
@@ -68,7 +60,7 @@ void ReplayEngine::join(std::size_t c, const Issued& issued) {
   rank.place = static_cast<int>(instance.members.size());
   rank.waiting = true;
   instance.members.emplace_back(static_cast<int>(c), issued);
-  if (rank.streams[static_cast<int>(StreamId::communication)].ended == now(c)) instance.after_pause = false;
+  if (rank.streams[communication].ended == now(c)) instance.after_pause = false;
   instance.arrivals.push_back(now(c));
   if (instance.members.size() < instance.expected) return;
   id_of_.erase(key);
@@ -86,12 +78,74 @@ void ReplayEngine::join(std::size_t c, const Issued& issued) {
 }
 
 void ReplayEngine::begin_apart(Instance& instance) {
-  const Time end = instance.start + rounded_work(instance.remaining);
   instance.running = instance.members.size();
+  if (instance.timing.collective_slowdown != 1 && instance.remaining > 0) return begin_slowed(instance);
+  const Time end = instance.start + rounded_work(instance.remaining);
   for (const auto& [member, unused] : instance.members) {
     const auto m = static_cast<std::size_t>(member);
     ranks_[m].waiting = false;
     if (end > instance.start) schedule(m, instance.start, EventKind::collective_start, 0, member, 0);
+    schedule(m, end, EventKind::collective_end, 0, member, 0);
+    ready_.push_back(m);
+  }
+}
+
+// It takes its time alone at least.
+void ReplayEngine::begin_slowed(Instance& instance) {
+  const double least = std::min(1.0, instance.timing.collective_slowdown);
+  instance.bound = {instance.start + Time(static_cast<std::int64_t>(instance.remaining * least)),
+                    after_kernels};
+  for (const auto& [member, unused] : instance.members) {
+    const auto m = static_cast<std::size_t>(member);
+    ranks_[m].waiting = false;
+    ranks_[m].instance = &instance;
+    ranks_[m].bound = instance.bound;
+    schedule(m, instance.start, EventKind::collective_start, 0, member, 0);
+    ready_.push_back(m);
+  }
+}
+
+// All members have reached the bound.
+void ReplayEngine::go_on(Instance& instance) {
+  auto& changes = instance.changes;
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [time, change] : changes) {
+    instance.computing += change;
+    if (slowdown_of(instance) != instance.slowdown) advance(instance, time);
+  }
+  changes.clear();
+  // It ends as things are now, unless something happens before.
+  const Time end = instance.updated + rounded_work(instance.remaining * instance.slowdown);
+  Bound next;
+  for (const auto& [member, unused] : instance.members) {
+    const auto& queue = queues_[static_cast<std::size_t>(member)];
+    if (queue.begins_before(next.time, next.priority)) next = {queue.first_time(), queue.first_priority()};
+  }
+  if (end < next.time || (end == next.time && next.priority >= after_kernels)) return settle(instance, end);
+  // What is left then takes its time alone at least; or the next event is let pass.
+  const double passed = static_cast<double>((instance.bound.time - instance.updated).count());
+  const double left = std::max(0.0, instance.remaining - passed / instance.slowdown) *
+                      std::min(1.0, instance.timing.collective_slowdown);
+  const Time least =
+      instance.bound.time + Time(std::max<std::int64_t>(0, static_cast<std::int64_t>(left) - 1));
+  instance.bound = least > next.time
+                       ? Bound{least, after_kernels}
+                       : Bound{next.time, next.priority < after_kernels ? after_kernels : after_all};
+  instance.reached = 0;
+  for (const auto& [member, unused] : instance.members) {
+    const auto m = static_cast<std::size_t>(member);
+    ranks_[m].bound = instance.bound;
+    ranks_[m].at_bound = false;
+    ready_.push_back(m);
+  }
+}
+
+void ReplayEngine::settle(Instance& instance, Time end) {
+  for (const auto& [member, unused] : instance.members) {
+    const auto m = static_cast<std::size_t>(member);
+    ranks_[m].bound = {};
+    ranks_[m].at_bound = false;
     schedule(m, end, EventKind::collective_end, 0, member, 0);
     ready_.push_back(m);
   }
@@ -102,7 +156,9 @@ void ReplayEngine::begin_together(int id, Instance& instance) {
     const auto m = static_cast<std::size_t>(member);
     ranks_[m].waiting = false;
     ranks_[m].collective = id;
-    if (ranks_[m].streams[static_cast<int>(StreamId::compute)].busy) ++instance.computing;
+    ranks_[m].instance = &instance;
+    ranks_[m].counted = ranks_[m].streams[compute].busy;
+    if (ranks_[m].counted) ++instance.computing;
     set_slowdown(m, instance.timing.compute_slowdown);
   }
   instance.slowdown = slowdown_of(instance);
@@ -115,17 +171,20 @@ void ReplayEngine::begin_together(int id, Instance& instance) {
 void ReplayEngine::release(const Instance& instance, std::size_t place, Time end) {
   const auto c = static_cast<std::size_t>(instance.members[place].first);
   ranks_[c].collective = -1;
+  ranks_[c].instance = nullptr;
+  ranks_[c].counted = false;
   set_slowdown(c, 1);
-  finish(c, static_cast<int>(StreamId::communication), instance.members[place].second,
-         instance.arrivals[place], end, end - instance.start, true, instance.start);
+  finish(c, communication, instance.members[place].second, instance.arrivals[place], end,
+         end - instance.start, true, instance.start);
 }
 
 void ReplayEngine::leave(std::size_t c) {
   const int id = ranks_[c].joined_last;
   Instance& instance = instances_.at(id);
+  const ReplayStep& op = op_of(instance.members[static_cast<std::size_t>(ranks_[c].place)]);
   release(instance, static_cast<std::size_t>(ranks_[c].place), now(c));
   if (--instance.running == 0) instances_.erase(id);
-  after_end(c);
+  after_end(c, communication, op);
 }
 
 void ReplayEngine::end_collective(int id) {
@@ -134,7 +193,8 @@ void ReplayEngine::end_collective(int id) {
   std::erase(running_, id);
   share();
   for (std::size_t i = 0; i < instance.members.size(); ++i) release(instance, i, queues_[0].now());
-  for (const auto& [member, unused] : instance.members) after_end(static_cast<std::size_t>(member));
+  for (const auto& member : instance.members)
+    after_end(static_cast<std::size_t>(member.first), communication, op_of(member));
 }
 
 }  // namespace foretrain

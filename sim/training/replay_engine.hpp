@@ -14,10 +14,10 @@
 
 namespace foretrain {
 
-// Ranks meet in collectives alone. Where kernels do not slow collectives, a collective ends a fixed time
-// after the last has joined; then each rank goes by its own clock from one collective to the next, so that
-// its state is at hand (ten times as fast for thousands of ranks as one clock for all). Else all share a
-// clock.
+// Ranks meet in collectives alone, so that each goes by its own clock from one collective to the next, with
+// its state at hand (ten times as fast for thousands of ranks as one clock for all). A collective that
+// kernels slow does not end before a bound, up to which its ranks go on; from when they computed until then
+// follows when it ends, or a later bound. Where collectives slow each other all ranks share a clock.
 class ReplayEngine {
  public:
   explicit ReplayEngine(const ReplayInput& input);
@@ -41,30 +41,9 @@ class ReplayEngine {
     Time first, last;  // when the first and the last of its launches can start on an idle device
   };
 
-  // When the last launch of each operation that waits in a stream can start: first in, first out, in one
-  // piece of memory. Which operations they are follows from the program.
-  class IssuedQueue {
-   public:
-    bool empty() const { return count_ == 0; }
-    Time front() const { return items_[head_]; }
-    void push_back(Time last) {
-      if (count_ == items_.size()) grow();
-      items_[(head_ + count_++) & (items_.size() - 1)] = last;
-    }
-    void pop_front() {
-      head_ = (head_ + 1) & (items_.size() - 1);
-      --count_;
-    }
-
-   private:
-    void grow();
-    std::vector<Time> items_;  // a ring, a power of two long
-    std::size_t head_ = 0, count_ = 0;
-  };
-
   struct Stream {
-    IssuedQueue queue;
-    int head_step = 0, head = 0;  // of the first in the queue: step, and place among the stream's operations
+    int head_step = 0, head = 0;          // begun next: step, and place among the stream's operations
+    int ended_step = 0, ended_place = 0;  // ends next
     bool busy = false;
     std::uint32_t version = 0;
     Time ended = Time(-1);    // the operation before
@@ -72,31 +51,17 @@ class ReplayEngine {
     // The running kernel.
     Issued running{};
     Time start, updated, tail;  // tail: the last launch may not end before it
+    Time worked;                // when its work is done, at the slowdown of now
     double remaining = 0;       // picoseconds of work alone
     double slowdown = 1;
   };
 
-  struct Rank {
-    const ReplayProgram* program = nullptr;
-    double compute_factor = 1;
-    Stream streams[stream_count];
-    int next_step = 0, next_place = 0;  // operation that the host issues next
-    Time host;                          // when the host is free
-    int outstanding = 0;                // launches issued and not ended
-    bool blocked = false;
-    std::vector<std::uint8_t> done;  // ring x operations
-    std::vector<int> joined;         // collectives joined so far, by group
-    int collective = -1;             // running on this rank
-    double beside = 1;               // slowdown of kernels by it
-    int joined_last = -1;            // collective
-    int place = 0;                   // among its members
-    bool waiting = false;            // joined it, and not all others have
-    std::vector<Time> step_end;
+  static constexpr std::uint32_t after_kernels = 1, after_all = 3;  // priorities, at one instant
 
-    std::uint8_t& is_done(int step, int place_in_program) {
-      return done[static_cast<std::size_t>(step % ring) * static_cast<std::size_t>(program->size()) +
-                  static_cast<std::size_t>(place_in_program)];
-    }
+  // Events before it may be handled.
+  struct Bound {
+    Time time = Time::max();
+    std::uint32_t priority = after_all;
   };
 
   struct Instance {
@@ -113,14 +78,62 @@ class ReplayEngine {
     double sharing = 1;  // how much longer other collectives make it
     const Operation* operation = nullptr;
     std::uint32_t version = 0;
+    // Where each rank has a clock and kernels slow it: members that have reached the bound, and the members
+    // that went busy (+1) or idle (-1) since the bound before.
+    std::size_t reached = 0;
+    Bound bound;
+    std::vector<std::pair<Time, int>> changes;
   };
+
+  struct Rank {
+    const ReplayProgram* program = nullptr;
+    const HostTimes* host_times = nullptr;
+    double compute_factor = 1;
+    Stream streams[stream_count];
+    int next_step = 0, next_place = 0;  // operation that the host issues next
+    Time host;                          // when the host is free
+    int outstanding = 0;                // launches issued and not ended
+    bool blocked = false;
+    // When the last launch of each operation that waits can start on an idle device: ring x operations.
+    std::vector<Time> issued;
+    std::vector<int> joined;       // collectives joined so far, by group
+    int collective = -1;           // running on this rank
+    Instance* instance = nullptr;  // the same, where kernels slow it
+    bool counted = false;          // as computing beside it
+    Bound bound;                   // from the time when it began on
+    bool at_bound = false;
+    double beside = 1;     // slowdown of kernels by it
+    int joined_last = -1;  // collective
+    int place = 0;         // among its members
+    bool waiting = false;  // joined it, and not all others have
+    std::vector<Time> step_end;
+
+    Time* issued_in(int step) {
+      return issued.data() +
+             static_cast<std::size_t>(step % ring) * static_cast<std::size_t>(program->size());
+    }
+    bool is_issued(int step, int operation) const {
+      return step < next_step || (step == next_step && operation < next_place);
+    }
+    bool is_done(int step, int operation) const {
+      const ReplayStep& op = (*program)[operation];
+      const Stream& stream = streams[op.stream];
+      return step < stream.ended_step || (step == stream.ended_step && op.order < stream.ended_place);
+    }
+  };
+
+  static constexpr int compute = static_cast<int>(StreamId::compute);
+  static constexpr int communication = static_cast<int>(StreamId::communication);
+  // Of a member of a collective.
+  const ReplayStep& op_of(const std::pair<int, Issued>& member) const {
+    return (*ranks_[static_cast<std::size_t>(member.first)].program)[member.second.place];
+  }
 
   // At one instant: ends of kernels first, then of collectives, then starts.
   static std::uint32_t priority_of(EventKind kind) {
-    return kind == EventKind::kernel_end ? 0 : kind == EventKind::collective_end ? 1 : 2;
+    return kind == EventKind::kernel_end ? 0 : kind == EventKind::collective_end ? after_kernels : 2;
   }
 
-  bool collectives_are_free() const;
   EventQueue<Payload>& queue(std::size_t c) { return queues_[own_clocks_ ? c : 0]; }
   Time now(std::size_t c) { return queue(c).now(); }
   bool is_ours(std::size_t c) const { return c < own_; }
@@ -129,6 +142,7 @@ class ReplayEngine {
            step >= (own_ < ranks_.size() ? settled - 1 : input_.steps - 2) &&
            (input_.recorded_class < 0 || input_.recorded_class == static_cast<int>(c));
   }
+  void run_apart();
   void handle(const Payload& what);
   void schedule(std::size_t c, Time time, EventKind kind, int stream, int subject, std::uint32_t version) {
     queue(c).schedule(time, priority_of(kind),
@@ -136,22 +150,56 @@ class ReplayEngine {
   }
 
   // Hosts and streams (replay_streams.cpp).
+  // Whether the host must wait before it begins a step; before it goes on with what it issues next.
+  static bool is_too_far_ahead(const Rank& rank, int step);
+  bool host_is_free(const Rank& rank) const;
   void advance_host(std::size_t c);
+  // A bit for each stream to which something was issued.
+  unsigned issue(std::size_t c);
   void start_next(std::size_t c, int s);
+  void begin_kernel(std::size_t c, int s, const Issued& issued, const ReplayStep& op, Time here);
+  // To the next of so many operations, of the next step after the last.
+  static void step_on(int& step, int& place, std::size_t places) {
+    if (++place < static_cast<int>(places)) return;
+    place = 0;
+    ++step;
+  }
+  static Time tail_of(const Issued& issued, const ReplayStep& op, double work) {
+    return issued.last + rounded_work(op.launches > 1 ? work / op.launches : work);
+  }
   void schedule_end(std::size_t c, int s);
   void set_slowdown(std::size_t c, double slowdown);
   void finish(std::size_t c, int s, const Issued& issued, Time start, Time end, Time busy, bool waiting_first,
               Time joined_all);
-  void after_end(std::size_t c);
+  // `op` has ended, on stream s.
+  void after_end(std::size_t c, int s, const ReplayStep& op);
   void end_kernel(std::size_t c, int s);
+  // The end of a kernel of the compute stream and of those after it, as long as nothing else happens.
+  void end_kernels(std::size_t c);
 
   // Collectives (replay_collectives.cpp).
   void join(std::size_t c, const Issued& issued);
   void begin_apart(Instance& instance);
   void begin_together(int id, Instance& instance);
-  void set_computing(int id, int change);
-  static double slowdown_of(const Instance& instance);
-  void update_slowdown(int id, Instance& instance);
+  void begin_slowed(Instance& instance);
+  void go_on(Instance& instance);
+  void settle(Instance& instance, Time end);
+  // A member's compute stream went busy (+1) or idle (-1) beside a collective that it slows.
+  void set_computing(Rank& rank, Time here, int change) {
+    Instance& instance = *rank.instance;
+    rank.counted = change > 0;
+    if (own_clocks_) {
+      instance.changes.emplace_back(here, change);
+      return;
+    }
+    instance.computing += change;
+    if (slowdown_of(instance) != instance.slowdown) update_slowdown(rank.collective, instance, here);
+  }
+  static double slowdown_of(const Instance& instance) {
+    return (instance.computing > 0 ? instance.timing.collective_slowdown : 1.0) * instance.sharing;
+  }
+  void advance(Instance& instance, Time here);
+  void update_slowdown(int id, Instance& instance, Time here);
   void share();
   void schedule_collective_end(int id, Instance& instance);
   void release(const Instance& instance, std::size_t place, Time end);
@@ -164,8 +212,9 @@ class ReplayEngine {
 
   const ReplayInput& input_;
   const StepGraph& graph_;
-  bool own_clocks_;
-  std::deque<ReplayProgram> programs_;       // by program and speed of the host
+  bool own_clocks_;                          // a clock for each class
+  std::vector<ReplayProgram> made_;          // where the input has none
+  std::deque<HostTimes> host_times_;         // by program and speed of the host
   std::vector<EventQueue<Payload>> queues_;  // one, or of each class
   std::size_t own_ = 0, finished_ = 0;       // classes of ours, and of these those that have done all steps
   std::vector<int> running_;                 // collectives, on a common clock

@@ -4,22 +4,55 @@
 
 namespace foretrain {
 
-ReplayProgram::ReplayProgram(const RankProgram& program, double host_factor) : program_(&program) {
+ReplayProgram::ReplayProgram(const RankProgram& program) : program_(&program) {
   steps_.reserve(program.operations.size());
   for (const Operation& operation : program.operations) {
     ReplayStep step;
-    step.host = operation.host * host_factor;
-    step.first = step.host * (1.0 / std::max(operation.launches, 1));
     step.device = static_cast<double>(operation.device.count());
     step.launches = operation.launches;
+    launches_ += operation.launches;
     step.group = operation.group;
     step.after_begin = static_cast<std::uint32_t>(after_.size());
-    after_.insert(after_.end(), operation.after.begin(), operation.after.end());
-    step.after_end = static_cast<std::uint32_t>(after_.size());
     step.stream = static_cast<std::uint8_t>(operation.stream);
+    for (const int before : operation.after) {
+      ReplayStep& earlier = steps_[static_cast<std::size_t>(before)];
+      if (earlier.stream == step.stream) continue;  // a stream's own have finished in any case
+      earlier.wakes |= static_cast<std::uint8_t>(1u << step.stream);
+      after_.push_back(before);
+    }
+    step.after_end = static_cast<std::uint32_t>(after_.size());
     if (operation.stream == StreamId::compute) last_compute_ = static_cast<int>(steps_.size());
+    streams_ |= 1u << step.stream;
+    step.order = static_cast<std::int32_t>(places_[step.stream].size());
     places_[step.stream].push_back(static_cast<std::int32_t>(steps_.size()));
     steps_.push_back(step);
+  }
+}
+
+int ReplayProgram::launches_from(int place) const {
+  if (place == 0) return launches_;
+  int sum = 0;
+  for (std::size_t i = static_cast<std::size_t>(place); i < steps_.size(); ++i) sum += steps_[i].launches;
+  return sum;
+}
+
+unsigned ReplayProgram::streams(int first, int last) const {
+  if (first == 0 && last == size()) return streams_;
+  unsigned out = 0;
+  for (int place = first; place < last; ++place) out |= 1u << (*this)[place].stream;
+  return out;
+}
+
+HostTimes::HostTimes(const RankProgram& program, double factor) {
+  until_.reserve(program.operations.size() + 1);
+  between_.reserve(program.operations.size());
+  until_.emplace_back();
+  for (const Operation& operation : program.operations) {
+    const Time host = rounded_work(static_cast<double>(operation.host.count()) * factor);
+    until_.push_back(until_.back() + host);
+    between_.push_back(operation.launches > 1 ? host - rounded_work(static_cast<double>(host.count()) *
+                                                                    (1.0 / operation.launches))
+                                              : Time());
   }
 }
 

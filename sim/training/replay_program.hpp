@@ -1,5 +1,5 @@
-// A rank's program as the replay reads it, thousands of times an operation: flat, with what is the same for
-// all ranks of one host speed worked out once.
+// A rank's program as the replay reads it, thousands of times an operation: flat, and made once for all
+// replays of a step.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ inline Time rounded_work(double picoseconds) {
 }
 
 struct ReplayStep {
-  Time host;          // of the host thread, to issue all launches
-  Time first;         // until the first of them is issued
   double device = 0;  // picoseconds on the stream, alone
   std::int32_t launches = 1;
   std::int32_t group = -1;  // of a collective
   std::uint32_t after_begin = 0, after_end = 0;
+  std::int32_t order = 0;  // among those of its stream
   std::uint8_t stream = 0;
+  std::uint8_t wakes = 0;  // a bit for each other stream of which an operation waits for this one
 };
 
 class ReplayProgram {
  public:
-  ReplayProgram(const RankProgram& program, double host_factor);
+  explicit ReplayProgram(const RankProgram& program);
 
   int size() const { return static_cast<int>(steps_.size()); }
   const ReplayStep& operator[](int place) const { return steps_[static_cast<std::size_t>(place)]; }
-  // Operations that must have finished before this one.
+  // Operations of other streams that must have finished before this one.
   std::span<const std::int32_t> after(const ReplayStep& step) const {
     return std::span(after_).subspan(step.after_begin, step.after_end - step.after_begin);
   }
@@ -41,6 +41,10 @@ class ReplayProgram {
   std::span<const std::int32_t> places(int stream) const { return places_[stream]; }
   // The last of the compute stream ends a step; -1: none.
   int last_compute() const { return last_compute_; }
+  int launches() const { return launches_; }  // of the step
+  int launches_from(int place) const;
+  // A bit for each stream of which there is an operation in [first, last).
+  unsigned streams(int first, int last) const;
   const Operation& operation(int place) const {
     return program_->operations[static_cast<std::size_t>(place)];
   }
@@ -51,6 +55,25 @@ class ReplayProgram {
   std::vector<std::int32_t> after_;
   std::vector<std::int32_t> places_[stream_count];
   int last_compute_ = -1;
+  int launches_ = 0;
+  unsigned streams_ = 0;
+};
+
+// When a host of one speed has issued each operation of a program.
+class HostTimes {
+ public:
+  HostTimes(const RankProgram& program, double factor);
+  // From the begin of the program until all launches of the operation are issued, where nothing holds the
+  // host up; `place` -1: none.
+  Time until(int place) const { return until_[static_cast<std::size_t>(place + 1)]; }
+  Time host(int place) const { return until(place) - until(place - 1); }
+  Time whole() const { return until_.back(); }
+  std::span<const Time> until() const { return std::span(until_).subspan(1); }
+  // From the first launch of the operation to the last.
+  Time between(int place) const { return between_[static_cast<std::size_t>(place)]; }
+
+ private:
+  std::vector<Time> until_, between_;
 };
 
 }  // namespace foretrain

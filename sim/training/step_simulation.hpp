@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/input/scenario.hpp"
@@ -14,6 +15,7 @@
 #include "sim/training/breakdown.hpp"
 #include "sim/training/interference.hpp"
 #include "sim/training/replay.hpp"
+#include "sim/training/replay_program.hpp"
 #include "sim/training/strategies.hpp"
 
 namespace foretrain {
@@ -38,6 +40,7 @@ struct StepFactors {
   // Times of collectives change as the constants of library and wires say, from what was predicted; else each
   // is predicted anew, by measurements where the profile has a network of that rate.
   bool wires_by_ratio = false;
+  bool operator==(const StepFactors&) const = default;
 };
 
 struct CollectiveUse {
@@ -67,7 +70,7 @@ class StepSimulation {
   StepSimulation changed(const Scenario& scenario, const StepChange& change) const;
 
   StepOutcome run(const StepFactors& factors = {}) const;
-  // The step alone, without what it was spent on.
+  // The step alone, without what it was spent on; factors that were replayed before are not replayed again.
   double seconds(const StepFactors& factors) const;
   // Of the outcome's last step, with waiting and running as two slices; times start at zero. Of many ranks
   // the first, and one of each further kind.
@@ -144,8 +147,11 @@ class StepSimulation {
   std::vector<int> first_group_;    // of each owner
   std::vector<int> first_program_;
   bool has_many_speeds_ = false;
+  // Found by the first replays.
+  mutable std::vector<std::pair<StepFactors, double>> known_seconds_;
+  mutable std::optional<std::vector<ReplayProgram>> programs_;  // of the graph
   mutable std::optional<ReplayInput> few_;
-  mutable std::optional<bool> few_suffice_;  // of the many speeds of the ranks; found by the first replay
+  mutable std::optional<bool> few_suffice_;  // of the many speeds of the ranks
 };
 
 }  // namespace foretrain

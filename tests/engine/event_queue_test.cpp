@@ -37,12 +37,12 @@ TEST_CASE("a random mix of scheduling and taking agrees with a stable sort") {
     }
     for (int i = 0; i < 15; ++i) {
       const auto event = queue.pop();
-      seen.emplace_back(event.time.count(), static_cast<int>(event.priority), event.payload);
+      seen.emplace_back(event.time.count(), static_cast<int>(event.priority()), event.payload);
     }
   }
   while (!queue.empty()) {
     const auto event = queue.pop();
-    seen.emplace_back(event.time.count(), static_cast<int>(event.priority), event.payload);
+    seen.emplace_back(event.time.count(), static_cast<int>(event.priority()), event.payload);
   }
   CHECK(seen.size() == expected.size());
   // Within one time, an event scheduled later with a lower priority number may still follow one that was
@@ -53,4 +53,22 @@ TEST_CASE("a random mix of scheduling and taking agrees with a stable sort") {
   std::sort(expected.begin(), expected.end());
   std::sort(seen.begin(), seen.end());
   CHECK(seen == expected);
+}
+
+TEST_CASE("what comes next is told without taking it, and the clock may pass without an event") {
+  EventQueue<int> queue;
+  queue.schedule(Time(10), 2, 1);
+  queue.schedule(Time(10), 1, 2);
+  queue.schedule(Time(20), 0, 3);
+  CHECK(queue.first_time() == Time(10));
+  CHECK(queue.first_priority() == 1);
+  CHECK(queue.begins_before(Time(10), 2));
+  CHECK_FALSE(queue.begins_before(Time(10), 1));
+  queue.pass(Time(5));
+  CHECK(queue.now() == Time(5));
+  CHECK(queue.processed() == 1);
+  CHECK_THROWS_AS(queue.schedule(Time(4), 0, 4), Error);
+  CHECK_THROWS_AS(queue.schedule(Time(30), 256, 4), Error);
+  CHECK(queue.pop().payload == 2);
+  CHECK(queue.size() == 2);
 }

@@ -178,48 +178,6 @@ TEST_CASE("the symmetric shortcut agrees with the plain replay to the picosecond
   }
 }
 
-// A slowdown of one part in 10^16 more makes all ranks share a clock and changes nothing else.
-TEST_CASE("ranks that go by their own clocks do what they do by a common one") {
-  RandomStream random(5);
-  for (int round = 0; round < 20; ++round) {
-    RankProgram program;
-    std::vector<int> buckets;
-    for (int i = 0; i < 12; ++i) {
-      program.operations.push_back(kernel(i < 4 ? Phase::forward : Phase::backward, 20 * random.uniform(),
-                                          60 * random.uniform(), 1 + static_cast<int>(3 * random.uniform())));
-      if (i > 4 && i % 3 == 2) {
-        buckets.push_back(static_cast<int>(program.operations.size()));
-        program.operations.push_back(collective(buckets.back() - 1));
-      }
-    }
-    program.operations.push_back(kernel(Phase::optimizer, 5, 20));
-    program.operations.back().after = buckets;
-    const StepGraph graph = one_group({program}, {0, 0, 0, 0, 0, 0});
-    ReplayInput input = plain_replay(graph);
-    for (RankClass& rank : input.classes) {
-      rank.compute_factor = 1 + 0.5 * random.uniform();
-      rank.host_factor = 1 + 0.5 * random.uniform();
-    }
-    const double us = 200 * random.uniform() * (round % 4 == 0 ? 0 : 1);
-    input.timer = takes(us, 1.3);
-    const ReplayResult own = replay(input);
-    input.timer = takes(us, 1.3, std::nextafter(1.0, 2.0));
-    const ReplayResult common = replay(input);
-    CHECK(own.step == common.step);
-    CHECK(own.slowest == common.slowest);
-    REQUIRE(own.slices.size() == common.slices.size());
-    for (std::size_t c = 0; c < own.classes.size(); ++c) {
-      CHECK(own.classes[c].begin == common.classes[c].begin);
-      CHECK(own.classes[c].end == common.classes[c].end);
-      const StepUse a = step_use(input, own, static_cast<int>(c)),
-                    b = step_use(input, common, static_cast<int>(c));
-      CHECK(a.breakdown.waiting == b.breakdown.waiting);
-      CHECK(a.breakdown.exposed_communication == b.breakdown.exposed_communication);
-      CHECK(a.busy == b.busy);
-    }
-  }
-}
-
 // Ours takes 100 us alone, every 100 us of kernels; theirs the same, begun 50 us later by a longer kernel.
 // While both run each goes at half its pace: 50 us alone, then 100 us in which both do 50.
 TEST_CASE("collectives of two jobs that run at one time share, and the other job goes on") {
