@@ -152,10 +152,17 @@ class ReplayEngine {
   // Hosts and streams (replay_streams.cpp).
   // Whether the host must wait before it begins a step; before it goes on with what it issues next.
   static bool is_too_far_ahead(const Rank& rank, int step);
-  bool host_is_free(const Rank& rank) const;
+  bool host_is_free(const Rank& rank) const {
+    if (rank.next_place == 0 && is_too_far_ahead(rank, rank.next_step)) return false;
+    return rank.outstanding == 0 ||
+           rank.outstanding + (*rank.program)[rank.next_place].launches <= input_.queue_depth;
+  }
   void advance_host(std::size_t c);
   // A bit for each stream to which something was issued.
   unsigned issue(std::size_t c);
+  unsigned issue_step(std::size_t c);
+  unsigned issue_what_fits(std::size_t c);
+  void keep_issue(std::size_t c, int place, Time begin, Time host);
   void start_next(std::size_t c, int s);
   void begin_kernel(std::size_t c, int s, const Issued& issued, const ReplayStep& op, Time here);
   // To the next of so many operations, of the next step after the last.
@@ -164,8 +171,9 @@ class ReplayEngine {
     place = 0;
     ++step;
   }
-  static Time tail_of(const Issued& issued, const ReplayStep& op, double work) {
-    return issued.last + rounded_work(op.launches > 1 ? work / op.launches : work);
+  // When the last of so many launches, which can start at `last`, ends.
+  static Time tail_of(Time last, int launches, double work) {
+    return last + rounded_work(launches > 1 ? work / launches : work);
   }
   void schedule_end(std::size_t c, int s);
   void set_slowdown(std::size_t c, double slowdown);

@@ -27,20 +27,11 @@ ReplayProgram::ReplayProgram(const RankProgram& program) : program_(&program) {
     places_[step.stream].push_back(static_cast<std::int32_t>(steps_.size()));
     steps_.push_back(step);
   }
-}
-
-int ReplayProgram::launches_from(int place) const {
-  if (place == 0) return launches_;
-  int sum = 0;
-  for (std::size_t i = static_cast<std::size_t>(place); i < steps_.size(); ++i) sum += steps_[i].launches;
-  return sum;
-}
-
-unsigned ReplayProgram::streams(int first, int last) const {
-  if (first == 0 && last == size()) return streams_;
-  unsigned out = 0;
-  for (int place = first; place < last; ++place) out |= 1u << (*this)[place].stream;
-  return out;
+  for (const std::int32_t place : places(static_cast<int>(StreamId::compute))) {
+    const ReplayStep& step = (*this)[place];
+    kernels_.push_back({step.device, place, step.launches, step.group >= 0 || step.after_begin < step.after_end,
+                        step.wakes != 0 || place == last_compute_});
+  }
 }
 
 HostTimes::HostTimes(const RankProgram& program, double factor) {

@@ -27,6 +27,14 @@ struct ReplayStep {
   std::uint8_t wakes = 0;  // a bit for each other stream of which an operation waits for this one
 };
 
+// An operation of the compute stream, as a run of kernels needs it.
+struct ChainedKernel {
+  double device = 0;
+  std::int32_t place = 0, launches = 1;
+  bool waits = false;  // a collective, or for another stream
+  bool ends_run = false;  // another stream waits for it, or the step ends with it
+};
+
 class ReplayProgram {
  public:
   explicit ReplayProgram(const RankProgram& program);
@@ -39,12 +47,11 @@ class ReplayProgram {
   }
   // Those of one stream, in order.
   std::span<const std::int32_t> places(int stream) const { return places_[stream]; }
+  std::span<const ChainedKernel> kernels() const { return kernels_; }  // of the compute stream, in order
   // The last of the compute stream ends a step; -1: none.
   int last_compute() const { return last_compute_; }
   int launches() const { return launches_; }  // of the step
-  int launches_from(int place) const;
-  // A bit for each stream of which there is an operation in [first, last).
-  unsigned streams(int first, int last) const;
+  unsigned streams() const { return streams_; }  // a bit for each that has an operation
   const Operation& operation(int place) const {
     return program_->operations[static_cast<std::size_t>(place)];
   }
@@ -54,6 +61,7 @@ class ReplayProgram {
   std::vector<ReplayStep> steps_;
   std::vector<std::int32_t> after_;
   std::vector<std::int32_t> places_[stream_count];
+  std::vector<ChainedKernel> kernels_;
   int last_compute_ = -1;
   int launches_ = 0;
   unsigned streams_ = 0;

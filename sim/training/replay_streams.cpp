@@ -15,67 +15,77 @@ bool ReplayEngine::is_too_far_ahead(const Rank& rank, int step) {
   return false;
 }
 
-bool ReplayEngine::host_is_free(const Rank& rank) const {
-  if (rank.next_place == 0 && is_too_far_ahead(rank, rank.next_step)) return false;
-  return rank.outstanding == 0 ||
-         rank.outstanding + (*rank.program)[rank.next_place].launches <= input_.queue_depth;
-}
-
 // The host issues operations until all are issued, the device's queue is full, or it is a few steps ahead.
 unsigned ReplayEngine::issue(std::size_t c) {
   Rank& rank = ranks_[c];
   const ReplayProgram& program = *rank.program;
-  const HostTimes& times = *rank.host_times;
-  const int steps = is_ours(c) ? input_.steps : std::numeric_limits<int>::max();
   if (rank.blocked) {
     if (!host_is_free(rank)) return 0;
     rank.host = std::max(rank.host, now(c));
     rank.blocked = false;
   }
+  const int steps = is_ours(c) ? input_.steps : std::numeric_limits<int>::max(), size = program.size();
   unsigned issued = 0;
-  while (rank.next_step < steps && !rank.blocked) {
-    const int step = rank.next_step, first = rank.next_place, size = program.size();
-    if (is_too_far_ahead(rank, step)) {
+  while (rank.next_step < steps) {
+    if (rank.next_place == 0 && is_too_far_ahead(rank, rank.next_step)) {
       rank.blocked = true;
       break;
     }
-    // How many fit.
-    int last = size;
-    if (rank.outstanding + program.launches() <= input_.queue_depth) {
-      rank.outstanding += program.launches_from(first);
-    } else {
-      for (last = first; last < size; ++last) {
-        const int launches = program[last].launches;
-        if (rank.outstanding > 0 && rank.outstanding + launches > input_.queue_depth) break;
-        rank.outstanding += launches;
-      }
-      rank.blocked = last < size;
+    issued |= rank.next_place == 0 && rank.outstanding + program.launches() <= input_.queue_depth
+                  ? issue_step(c)
+                  : issue_what_fits(c);
+    if (rank.next_place < size) {
+      rank.blocked = true;
+      break;
     }
-    const Time begin = rank.host - times.until(first - 1);
-    rank.host = begin + times.until(last - 1);
-    const Time end = rank.host + input_.launch_latency;  // none of those before leaves the range of Time
-    const std::int64_t shift = (end - times.until(last - 1)).count();
-    Time* const can_start = rank.issued_in(step);
-    const std::span<const Time> until = times.until();
-    for (int place = first; place < last; ++place) {
-      const auto i = static_cast<std::size_t>(place);
-      can_start[i] = Time(shift + until[i].count());
-    }
-    if (recorded(c, step)) {
-      for (int place = first; place < last; ++place) {
-        const Time host = times.host(place);
-        if (host.count() == 0) continue;
-        slices_.push_back({static_cast<int>(c), step, place, Track::host, false,
-                           begin + times.until(place - 1), begin + times.until(place), host});
-      }
-    }
-    issued |= program.streams(first, last);
-    rank.next_place = last;
-    if (last < size) break;
     rank.next_place = 0;
     ++rank.next_step;
   }
   return issued;
+}
+
+unsigned ReplayEngine::issue_step(std::size_t c) {
+  Rank& rank = ranks_[c];
+  const HostTimes& times = *rank.host_times;
+  const Time begin = rank.host;
+  rank.host = begin + times.whole();
+  const Time last = rank.host + input_.launch_latency;  // no other leaves the range of Time
+  const std::int64_t shift = (last - times.whole()).count();
+  const std::span<const Time> until = times.until();
+  Time* const can_start = rank.issued_in(rank.next_step);
+  for (std::size_t i = 0; i < until.size(); ++i) can_start[i] = Time(shift + until[i].count());
+  const int size = rank.program->size();
+  for (int place = 0; place < size && recorded(c, rank.next_step); ++place) {
+    keep_issue(c, place, begin + times.until(place - 1), times.host(place));
+  }
+  rank.outstanding += rank.program->launches();
+  rank.next_place = size;
+  return rank.program->streams();
+}
+
+unsigned ReplayEngine::issue_what_fits(std::size_t c) {
+  Rank& rank = ranks_[c];
+  const ReplayProgram& program = *rank.program;
+  const bool keeps = recorded(c, rank.next_step);
+  Time* const can_start = rank.issued_in(rank.next_step);
+  unsigned issued = 0;
+  for (int& place = rank.next_place; place < program.size(); ++place) {
+    const ReplayStep& op = program[place];
+    if (rank.outstanding > 0 && rank.outstanding + op.launches > input_.queue_depth) break;
+    const Time host = rank.host_times->host(place);
+    if (keeps) keep_issue(c, place, rank.host, host);
+    rank.host += host;
+    can_start[place] = rank.host + input_.launch_latency;
+    rank.outstanding += op.launches;
+    issued |= 1u << op.stream;
+  }
+  return issued;
+}
+
+void ReplayEngine::keep_issue(std::size_t c, int place, Time begin, Time host) {
+  if (host.count() == 0) return;
+  slices_.push_back(
+      {static_cast<int>(c), ranks_[c].next_step, place, Track::host, false, begin, begin + host, host});
 }
 
 void ReplayEngine::advance_host(std::size_t c) {
@@ -133,7 +143,7 @@ void ReplayEngine::begin_kernel(std::size_t c, int s, const Issued& issued, cons
     if (rank.instance != nullptr && !rank.counted) set_computing(rank, here, +1);
   }
   // Where all has been launched, its work cannot end before its last launch.
-  stream.tail = issued.last > here ? tail_of(issued, op, stream.remaining) : here;
+  stream.tail = issued.last > here ? tail_of(issued.last, op.launches, stream.remaining) : here;
   stream.worked = here + rounded_work(stream.remaining * stream.slowdown);
 }
 
@@ -203,61 +213,70 @@ void ReplayEngine::end_kernel(std::size_t c, int s) {
   if (s == compute && rank.counted && !stream.busy) set_computing(rank, time, -1);
 }
 
-// A kernel of the compute stream that wakes nothing is followed by the next one: as long as no other event of
-// the class comes before, they pass without being queued.
+// A kernel of the compute stream that wakes nothing is followed by the next one of the step: as long as no
+// other event of the class comes before, they pass without being queued. As end_kernel, start_next and
+// schedule_end do, with what they change at hand.
 void ReplayEngine::end_kernels(std::size_t c) {
   Rank& rank = ranks_[c];
   Stream& stream = rank.streams[compute];
   EventQueue<Payload>& events = queues_[c];
-  const ReplayProgram& program = *rank.program;
-  const std::span<const std::int32_t> places = program.places(compute);
-  for (;;) {
-    const int step = stream.running.step, place = stream.running.place;
-    const ReplayStep& ended = program[place];
-    if (ended.wakes != 0 || place == program.last_compute() || recorded(c, step))
-      return end_kernel(c, compute);
-    const Time time = events.now();
-    if (step == input_.steps - 1) work_[c] += std::min(time, stream.worked) - stream.start;
-    rank.outstanding -= ended.launches;
-    step_on(stream.ended_step, stream.ended_place, places.size());
-    stream.busy = false;
-    stream.ended = time;
-    ++stream.version;
-    if (rank.blocked) {
+  const std::span<const ChainedKernel> kernels = rank.program->kernels();
+  const int step = stream.running.step;
+  auto k = static_cast<std::size_t>(stream.ended_place);
+  if (kernels[k].ends_run || recorded(c, step)) return end_kernel(c, compute);
+
+  const auto free_until = [&] {
+    return events.empty() ? rank.bound.time : std::min(events.first_time(), rank.bound.time);
+  };
+  const auto issued_until = [&] { return step < rank.next_step ? rank.program->size() : rank.next_place; };
+  const Time* const can_start = rank.issued_in(step);
+  const bool counts_work = step == input_.steps - 1;
+  const bool is_beside = rank.collective >= 0, slows_it = is_beside && rank.instance != nullptr;
+  const double slowdown = is_beside ? rank.beside : 1;
+  Time limit = free_until(), time = events.now(), start = stream.start, worked = stream.worked;
+  int issued = issued_until();
+  do {
+    if (counts_work) work_[c] += std::min(time, worked) - start;
+    rank.outstanding -= kernels[k].launches;
+    ++k;
+    if (rank.blocked && host_is_free(rank)) {
+      stream.head = stream.ended_place = static_cast<int>(k);
+      stream.busy = false;
       const unsigned others = issue(c) & ~(1u << compute);
       for (int s = 0; others >> s != 0; ++s) {
         if ((others >> s & 1u) != 0) start_next(c, s);
       }
+      if (others != 0) limit = free_until();
+      issued = issued_until();
     }
-    // As start_next and schedule_end do.
-    bool goes_on = false;
-    const int next = places[static_cast<std::size_t>(stream.head)];
-    if (rank.is_issued(stream.head_step, next)) {
-      const ReplayStep& op = program[next];
-      const Time last = rank.issued_in(stream.head_step)[next];
-      const Issued head{stream.head_step, next, last - rank.host_times->between(next), last};
-      const Time start = std::max(time, head.first);
-      if (op.group < 0 && op.after_begin == op.after_end &&
-          (start == time || (!events.begins_before(start, after_all) && start < rank.bound.time))) {
-        if (start > time) {
-          if (rank.counted) set_computing(rank, time, -1);
-          events.pass(start);
-        }
-        step_on(stream.head_step, stream.head, places.size());
-        begin_kernel(c, compute, head, op, start);
-        const Time end = std::max(stream.worked, stream.tail);
-        if (events.begins_before(end, after_kernels) || end > rank.bound.time) {
-          return schedule_end(c, compute);
-        }
-        events.pass(end);
-        goes_on = true;
-      }
+    const ChainedKernel& next = kernels[k];
+    if (next.waits || next.place >= issued) break;
+    const Time last = can_start[next.place], first = last - rank.host_times->between(next.place);
+    start = time;
+    if (first > time) {
+      if (first >= limit) break;
+      if (rank.counted) set_computing(rank, time, -1);
+      events.pass(start = first);
     }
-    if (goes_on) continue;
-    start_next(c, compute);
-    if (rank.counted && !stream.busy) set_computing(rank, time, -1);
-    return;
-  }
+    if (slows_it && !rank.counted) set_computing(rank, start, +1);
+    const double work = next.device * rank.compute_factor;
+    worked = start + rounded_work(work * slowdown);
+    const Time end = last > start ? std::max(worked, tail_of(last, next.launches, work)) : worked;
+    if (end >= limit || next.ends_run) {
+      stream.ended_place = static_cast<int>(k);
+      stream.head = stream.ended_place;
+      step_on(stream.head_step, stream.head, kernels.size());
+      begin_kernel(c, compute, {step, next.place, first, last}, (*rank.program)[next.place], start);
+      return schedule_end(c, compute);
+    }
+    events.pass(time = end);
+  } while (true);
+  stream.head = stream.ended_place = static_cast<int>(k);
+  stream.busy = false;
+  stream.ended = time;
+  ++stream.version;
+  start_next(c, compute);
+  if (rank.counted && !stream.busy) set_computing(rank, time, -1);
 }
 
 void ReplayEngine::handle(const Payload& what) {
