@@ -123,6 +123,9 @@ struct CollectiveModel::State {
       placement.line_rate = network.bandwidth.bytes_per_second() * std::max(1, topology->nics_per_node);
       placement.transport = network.transport;
       placement.network = network.name();
+      placement.nics = std::max(1, topology->nics_per_node);
+      if (const auto host = measured->host_rate(network.transport))
+        placement.host_rate = host->bytes_per_second;
     }
     return placement;
   }
@@ -181,9 +184,14 @@ struct CollectiveModel::State {
       latency = (model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between) *
                 model.latency_factor(kind, algorithm, protocol, bytes);
       const double corrected = load.network_seconds_per_byte(factors) * network_correction(load);
-      transfer =
-          bytes / wire_efficiency(protocol) * std::max(corrected, load.inside_seconds_per_byte(factors));
+      double slowest = std::max(corrected, load.inside_seconds_per_byte(factors));
       doubt = network_doubt;
+      if (const auto host = measured->host_rate(topology->network.transport)) {
+        const double copies = thread_share(kind, algorithm, placement(ranks)) / host->bytes_per_second;
+        if (copies > slowest) doubt = combine(doubt, host->relative_uncertainty);
+        slowest = std::max(slowest, copies);
+      }
+      transfer = bytes / wire_efficiency(protocol) * slowest;
     }
     estimate.seconds = latency + transfer;
     estimate.relative_uncertainty = combine(latency_doubt * latency, doubt * transfer) / estimate.seconds;

@@ -7,12 +7,19 @@
 #include <set>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/network/families.hpp"
 
 namespace foretrain {
 namespace {
 
 // Sizes from which a collective over a network is limited by its wire, for the efficiency of the network.
 constexpr double wire_bound_bytes = 16e6;
+// Below, latency, the switch of protocols and a token bucket's burst bend the time.
+constexpr double streamed_bytes = 1e6;
+// Of what the transport leaves of the line: above it the line is the limit. By how much more of the line
+// threads carry that only send or only receive, where it is they that limit the others.
+constexpr double near_line = 0.9, one_way_gain = 1.1;
+constexpr double from_absolute_to_90 = 1.645 * 1.4826;  // of a normal distribution: from the median deviation
 
 // A network within 1 % of the line rate and of the same transport is the same network.
 std::string network_key(const std::string& name, double line_rate, int nodes) {
@@ -49,6 +56,20 @@ struct Row {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+// Root mean square of what a fit misses of the sizes above a megabyte; of all where there are few of these.
+double residual_of_streams(const LinearFit& line, const std::vector<Observation>& observations,
+                           const std::vector<Row>& rows) {
+  double squares = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].bytes < streamed_bytes) continue;
+    const double miss = line.at(observations[i].columns) / observations[i].value - 1;
+    squares += miss * miss;
+    ++count;
+  }
+  return count < 5 ? line.relative_residual : std::sqrt(squares / count);
 }
 
 // Payload over line rate of the rows that their wire limits; at most 1.
@@ -94,9 +115,25 @@ CollectiveTerms collective_terms(CollectiveKind kind, CollectiveAlgorithm algori
   }
   terms.steps =
       algorithm == CollectiveAlgorithm::tree ? 2 * depth(binary_tree(nodes)) : ring_steps(kind, nodes);
-  terms.traffic = bytes * node_share(kind, algorithm, placement.ranks, nodes) / placement.line_rate /
-                  wire_efficiency(protocol);
+  const double on_wire = bytes / wire_efficiency(protocol);
+  terms.traffic = on_wire * node_share(kind, algorithm, placement.ranks, nodes) / placement.line_rate;
+  if (placement.host_rate > 0) {
+    const double host = on_wire * thread_share(kind, algorithm, placement) / placement.host_rate;
+    terms.traffic = std::max(terms.traffic, host * transport_efficiency(placement.transport));
+  }
   return terms;
+}
+
+double thread_share(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                    const CollectivePlacement& placement) {
+  const double one_way = node_share(kind, algorithm, placement.ranks, placement.nodes);
+  const int per_node = std::max(1, placement.ranks / std::max(1, placement.nodes)), nics = placement.nics;
+  const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+  if (kind == CollectiveKind::all_to_all) return 2 * one_way / per_node;
+  if (algorithm == CollectiveAlgorithm::tree) return 2 * one_way / std::min(nics, per_node);
+  // The ends of a chain only send or only receive.
+  if (is_chain && placement.nodes == 2) return one_way / std::min(nics, per_node);
+  return 2 * one_way / std::min(2 * nics, per_node);
 }
 
 CollectiveMeasurements::CollectiveMeasurements(const Profile* profile, NcclSystem system, bool is_cpu)
@@ -111,6 +148,7 @@ CollectiveMeasurements::CollectiveMeasurements(const Profile* profile, NcclSyste
     grouped[{entry.kind, entry.ranks, entry.nodes, network, algorithm, entry.element}].push_back(&entry);
   }
   for (const auto& [key, entries] : grouped) curves_.emplace(key, MeasuredCurve(entries));
+  if (!is_cpu_) find_host_rates(*profile);
   add_fits(*profile);
 }
 
@@ -154,13 +192,62 @@ std::array<double, most_columns> CollectiveMeasurements::columns(CollectiveKind 
   return {1, terms.steps, terms.bytes, terms.traffic};
 }
 
+void CollectiveMeasurements::find_host_rates(const Profile& profile) {
+  struct Flow {
+    double node_rate, thread_rate, of_line;  // bytes a second; payload over what the transport leaves
+  };
+  std::map<std::tuple<Transport, std::string>, std::map<double, std::vector<Flow>>> networks;
+  for (const CollectiveEntry& entry : profile.collectives) {
+    const auto kind = collective_kind(entry.kind);
+    const bool is_large = entry.nodes > 1 && entry.line_rate > 0 && entry.time.median > 0 &&
+                          static_cast<double>(entry.bytes) >= wire_bound_bytes;
+    if (!kind || !is_large) continue;
+    const auto algorithm = collective_algorithm(lower(known_or(entry.chosen_algorithm, entry.algorithm)));
+    if (!algorithm || !has_algorithm(*kind, *algorithm)) continue;
+    const CollectivePlacement placement = placement_of(entry);
+    const double a_second = static_cast<double>(entry.bytes) / entry.time.median;
+    const double node = node_share(*kind, *algorithm, placement.ranks, placement.nodes);
+    const double thread = thread_share(*kind, *algorithm, placement);
+    const double usable = placement.line_rate * transport_efficiency(placement.transport);
+    networks[{placement.transport, network_key(entry.network, entry.line_rate, entry.nodes)}][thread / node]
+        .push_back({a_second * node, a_second * thread, a_second * node / usable});
+  }
+  const auto middle = [](const std::vector<Flow>& flows, double Flow::*what) {
+    std::vector<double> values;
+    for (const Flow& flow : flows) values.push_back(flow.*what);
+    return median(std::move(values));
+  };
+  for (const auto& [key, by_work] : networks) {
+    if (by_work.size() < 2) continue;
+    const std::vector<Flow>&light = by_work.begin()->second, &heavy = by_work.rbegin()->second;
+    if (light.size() < 3 || heavy.size() < 3 || middle(heavy, &Flow::of_line) >= near_line) continue;
+    if (middle(light, &Flow::node_rate) < one_way_gain * middle(heavy, &Flow::node_rate)) continue;
+    HostRate rate{middle(heavy, &Flow::thread_rate), 0};
+    std::vector<double> deviations;
+    for (const Flow& flow : heavy)
+      deviations.push_back(std::abs(flow.thread_rate / rate.bytes_per_second - 1));
+    rate.relative_uncertainty = from_absolute_to_90 * median(std::move(deviations));
+    // Of several networks the fastest thread: a slower one had something else to wait for.
+    HostRate& known = host_rates_[std::get<0>(key)];
+    if (rate.bytes_per_second > known.bytes_per_second) known = rate;
+  }
+}
+
+std::optional<CollectiveMeasurements::HostRate> CollectiveMeasurements::host_rate(Transport transport) const {
+  const auto found = host_rates_.find(transport);
+  if (found == host_rates_.end()) return std::nullopt;
+  return found->second;
+}
+
 void CollectiveMeasurements::add_fits(const Profile& profile) {
   std::map<FitKey, std::vector<Row>> rows;
   for (const CollectiveEntry& entry : profile.collectives) {
     const auto kind = collective_kind(entry.kind);
     if (!kind || entry.ranks < 2 || entry.bytes <= 0 || !(entry.time.median > 0)) continue;
     if (entry.nodes > 1 && !(entry.line_rate > 0)) continue;
-    const CollectivePlacement placement = placement_of(entry);
+    CollectivePlacement placement = placement_of(entry);
+    if (entry.nodes > 1)
+      placement.host_rate = host_rate(placement.transport).value_or(HostRate{}).bytes_per_second;
     auto algorithm = collective_algorithm(lower(known_or(entry.chosen_algorithm, entry.algorithm)));
     auto protocol = nccl_protocol(known_or(entry.chosen_protocol, entry.protocol));
     const auto bytes = static_cast<double>(entry.bytes);
@@ -208,6 +295,7 @@ void CollectiveMeasurements::add_fits(const Profile& profile) {
       fit.line.coefficients[2] =
           std::max(fit.line.coefficients[2], least_wire_coefficient(group, kind, algorithm, protocol));
     }
+    fit.streamed_residual = residual_of_streams(fit.line, observations, group);
     fits_.emplace(key, fit);
     const bool is_network = group.front().placement.nodes > 1 && protocol == NcclProtocol::simple;
     for (double efficiency : wire_efficiencies(group, kind, algorithm, protocol)) {
@@ -232,12 +320,13 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
     time.seconds += here.latency(kind, algorithm, protocol) - there.latency(kind, algorithm, protocol);
   }
   if (!(time.seconds > 0)) return std::nullopt;
-  // Beyond the ranks measured each doubling adds 5 %; a fit from one rank count misses up to 15 % at large
-  // sizes (the bus bandwidth of two H200 is 298 GB/s, of four 340, of eight 365).
+  // Beyond the ranks measured each doubling adds 5 %; within a node a fit from one rank count misses up to
+  // 15 % at large sizes (the bus bandwidth of two H200 is 298 GB/s, of four 340, of eight 365).
   const double away = std::max({0.0, std::log2(placement.ranks / static_cast<double>(fit.most_ranks)),
                                 std::log2(fit.least_ranks / static_cast<double>(placement.ranks))});
+  const double residual = bytes >= streamed_bytes ? fit.streamed_residual : fit.line.relative_residual;
   time.relative_uncertainty =
-      std::max(0.03, 1.645 * fit.line.relative_residual) + away * (fit.one_rank_count ? 0.15 : 0.05);
+      std::max(0.03, 1.645 * residual) + away * (fit.one_rank_count && placement.nodes < 2 ? 0.15 : 0.05);
   const std::string ranks = fit.one_rank_count ? fmt::format("{}", fit.least_ranks)
                                                : fmt::format("{} to {}", fit.least_ranks, fit.most_ranks);
   time.range =

@@ -21,16 +21,23 @@ struct CollectivePlacement {
   std::string network;
   double line_rate = 0;  // bytes per second and direction of a node
   Transport transport = Transport::tcp;
+  int nics = 1;          // of a node, which share the line rate
+  double host_rate = 0;  // bytes a second that one rank's network thread sends and receives; 0: no limit
 };
 
 // Ways in which the time of a collective grows: what a fit multiplies.
 struct CollectiveTerms {
-  double steps = 0;    // one after the other: within the node, or between nodes where there are several
-  double bytes = 0;    // S
-  double traffic = 0;  // within the node: bytes a rank sends; between nodes: seconds of a NIC at line rate
+  double steps = 0;  // one after the other: within the node, or between nodes where there are several
+  double bytes = 0;  // S
+  // Within the node bytes a rank sends; between nodes seconds of a NIC at line rate, or what takes the host
+  // longer over the payload's share of the line.
+  double traffic = 0;
 };
 // Bytes that a node sends over S with ranks spread evenly: ring by ranks, tree 1, 1.5 or 2 by nodes.
 double node_share(CollectiveKind kind, CollectiveAlgorithm algorithm, int ranks, int nodes);
+// Bytes that the busiest network thread of a node sends and receives over S. Each rank has one. A ring enters
+// a node at one GPU and leaves it at another; a tree goes up and down through the same.
+double thread_share(CollectiveKind kind, CollectiveAlgorithm algorithm, const CollectivePlacement& placement);
 CollectiveTerms collective_terms(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
                                  const CollectivePlacement& placement, double bytes);
 
@@ -60,6 +67,14 @@ class CollectiveMeasurements {
   // measured.
   std::optional<double> network_efficiency(Transport transport) const;
 
+  // Where large collectives stay below the line and by so much the further as a thread has to send and to
+  // receive at once, the host's copies are the limit, which other numbers of GPUs a node share out otherwise.
+  // What a thread moved there, and the 90 % half width of that; nothing where the line was the limit.
+  struct HostRate {
+    double bytes_per_second = 0, relative_uncertainty = 0;
+  };
+  std::optional<HostRate> host_rate(Transport transport) const;
+
   // NCCL's model for a placement, with the NIC's reported speed.
   NcclModel model(int ranks, int nodes, int nics, Rate reported) const;
 
@@ -69,12 +84,14 @@ class CollectiveMeasurements {
   struct Fit {
     LinearFit line;
     bool one_rank_count = false;
+    double streamed_residual = 0;  // relative, of sizes that latency and bursts no longer bend
     int least_ranks = 0, most_ranks = 0;
     double least_bytes = 0, most_bytes = 0;
   };
   using FitKey = std::tuple<CollectiveKind, CollectiveAlgorithm, NcclProtocol, std::string>;
 
   void add_fits(const Profile& profile);
+  void find_host_rates(const Profile& profile);
   std::array<double, most_columns> columns(CollectiveKind kind, CollectiveAlgorithm algorithm,
                                            NcclProtocol protocol, const CollectivePlacement& placement,
                                            double bytes, bool one_rank_count) const;
@@ -85,6 +102,7 @@ class CollectiveMeasurements {
   std::map<std::tuple<std::string, int, int, std::string, std::string, std::string>, MeasuredCurve> curves_;
   std::map<FitKey, Fit> fits_;
   std::map<Transport, double> efficiencies_;
+  std::map<Transport, HostRate> host_rates_;
 };
 
 }  // namespace foretrain

@@ -52,6 +52,8 @@ double line(const MeasuredCurve::Point& a, const MeasuredCurve::Point& b, double
 // above three times of which a bound is an outlier's.
 constexpr double least_streamed_bytes = 1e6;  // below, latency and the switch of protocols bend the curve
 constexpr double most_widths = 3;
+// A size this many usual widths wide, and a tenth at least, has been measured amid something else.
+constexpr double doubtful_widths = 5, doubtful_width = 0.1;
 constexpr double from_absolute_to_90 = 1.645 * 1.4826;  // of a normal distribution: from the median deviation
 
 void doubt_networks(std::vector<MeasuredCurve::Point>& points) {
@@ -73,6 +75,11 @@ void doubt_networks(std::vector<MeasuredCurve::Point>& points) {
   const double scatter = from_absolute_to_90 * median(std::move(deviations));
   for (MeasuredCurve::Point& point : points) {
     if (point.bytes < least_streamed_bytes) continue;
+    const bool is_end = &point == &points.front() || &point == &points.back();
+    if (!is_end && point.relative_uncertainty > std::max(doubtful_width, doubtful_widths * usual)) {
+      point.is_doubtful = true;
+      continue;
+    }
     point.relative_uncertainty = std::max(scatter, std::min(point.relative_uncertainty, most_widths * usual));
   }
 }
@@ -139,21 +146,35 @@ MeasuredCurve::Reading MeasuredCurve::between(const std::vector<Point>& points, 
 }
 
 MeasuredCurve::Reading MeasuredCurve::at(double bytes, const Choice& choice, const Model& model) const {
+  const auto next = std::lower_bound(points_.begin(), points_.end(), bytes,
+                                     [](const Point& point, double size) { return point.bytes < size; });
+  const Point& larger = next == points_.end() ? points_.back() : *next;
+  if (next == points_.begin()) return reading(larger, larger.seconds, larger.relative_uncertainty);
+  // Calibration rounds sizes to what divides among the ranks: that is the size that was meant.
+  constexpr double same_size = 1e-4;
+  const Point& smaller = *(next - 1);
+  const Point& nearest = bytes - smaller.bytes < larger.bytes - bytes ? smaller : larger;
+  if (std::abs(nearest.bytes - bytes) > same_size * bytes) return among_others(bytes, choice, model);
+  const Reading own = reading(nearest, nearest.seconds, nearest.relative_uncertainty);
+  if (!nearest.is_doubtful) return own;
+  // Weighed by what each is known to; the doubt is at least what they differ by.
+  const Reading others = among_others(bytes, choice, model);
+  const double own_weight = std::pow(own.seconds * own.relative_uncertainty, -2),
+               others_weight = std::pow(others.seconds * others.relative_uncertainty, -2);
+  const double seconds =
+      (own_weight * own.seconds + others_weight * others.seconds) / (own_weight + others_weight);
+  const double doubt =
+      std::max(std::pow(own_weight + others_weight, -0.5), std::abs(own.seconds - others.seconds) / 2);
+  return reading(nearest, seconds, doubt / seconds);
+}
+
+MeasuredCurve::Reading MeasuredCurve::among_others(double bytes, const Choice& choice,
+                                                   const Model& model) const {
   const auto above = [bytes](const std::vector<Point>& points) {
     const auto at = std::lower_bound(points.begin(), points.end(), bytes,
                                      [](const Point& point, double size) { return point.bytes < size; });
     return static_cast<std::size_t>(at - points.begin());
   };
-  const std::size_t next_measured = std::min(above(points_), points_.size() - 1);
-  const Point& larger = points_[next_measured];
-  if (next_measured == 0) return reading(larger, larger.seconds, larger.relative_uncertainty);
-  // Calibration rounds sizes to what divides among the ranks: that is the size that was meant.
-  constexpr double same_size = 1e-4;
-  const Point& smaller = points_[next_measured - 1];
-  const Point& nearest = bytes - smaller.bytes < larger.bytes - bytes ? smaller : larger;
-  if (std::abs(nearest.bytes - bytes) <= same_size * bytes)
-    return reading(nearest, nearest.seconds, nearest.relative_uncertainty);
-
   std::vector<Point> firm, alike;
   const std::string asked = choice ? choice(bytes, "", "") : std::string();
   for (const Point& point : points_) {

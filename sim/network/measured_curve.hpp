@@ -46,6 +46,8 @@ class MeasuredCurve {
   Reading at(double bytes, const Choice& choice, const Model& model = {}) const;
 
  private:
+  // From other sizes alone, those in doubt left out.
+  Reading among_others(double bytes, const Choice& choice, const Model& model) const;
   Reading between(const std::vector<Point>& points, std::size_t upper, double bytes) const;
   std::vector<Point> points_;  // by size
 };

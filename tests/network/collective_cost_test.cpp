@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/network/collective_measurements.hpp"
 #include "sim/network/families.hpp"
 
 using namespace foretrain;
@@ -171,4 +172,52 @@ TEST_CASE("one rank costs nothing; a rank that does not exist is an error") {
   CHECK(model.cost(CollectiveKind::all_reduce, Bytes(1000), Precision::fp32, one).time == Time());
   CHECK_THROWS_WITH_AS(model.cost(CollectiveKind::all_reduce, Bytes(1000), Precision::fp32, wrong),
                        doctest::Contains("rank 3 does not exist"), Error);
+}
+
+// Two nodes of one GPU at 25 Gbit/s: threads that only send or only receive reach the line's 2.94 GB/s, those
+// that do both stay at 2 GB/s each way. On nodes of two GPUs a ring enters by one thread and leaves by
+// another.
+TEST_CASE("where the host's copies are the limit, more GPUs a node share them out") {
+  Profile profile;
+  profile.runs.emplace_back();
+  profile.runs[0].machine.compute_capability = "9.0";
+  const auto add = [&profile](const char* kind, double rate) {
+    for (double size : {16e6, 32e6, 64e6, 128e6, 256e6}) {
+      CollectiveEntry e = entry(2, size, 100e-6 + size / rate);
+      e.kind = kind;
+      e.nodes = 2;
+      e.network = "ethernet 25 Gbit/s tcp";
+      e.line_rate = 25e9 / 8;
+      profile.collectives.push_back(e);
+    }
+  };
+  const auto rate = [&profile](int gpus, double gigabits, CollectiveAlgorithm algorithm) {
+    const Topology topology = nodes_of(2, gpus, gigabits);
+    const CollectiveModel model(topology, &profile);
+    const CollectiveCost cost = model.cost(CollectiveKind::all_reduce, Bytes(256'000'000), Precision::fp32,
+                                           all_ranks(topology), {algorithm, {}});
+    return 256e6 * node_share(CollectiveKind::all_reduce, algorithm, 2 * gpus, 2) / cost.time.in_seconds() *
+           1e-9;
+  };
+  const auto ring = CollectiveAlgorithm::ring, tree = CollectiveAlgorithm::tree;
+  add("all_reduce", 2e9);
+  SUBCASE("what both directions show alone may be the network") {
+    CHECK(rate(2, 25, ring) == doctest::Approx(2).epsilon(0.03));
+    CHECK(rate(1, 50, ring) == doctest::Approx(4).epsilon(0.05));
+  }
+  SUBCASE("one direction at line rate shows that it is the host") {
+    add("broadcast", 2.94e9);
+    CHECK(rate(1, 25, ring) == doctest::Approx(2).epsilon(0.03));
+    CHECK(rate(2, 25, ring) == doctest::Approx(2.94).epsilon(0.03));
+    CHECK(rate(2, 25, tree) == doctest::Approx(2).epsilon(0.03));
+    CHECK(rate(1, 50, ring) == doctest::Approx(2).epsilon(0.03));
+    CHECK(rate(2, 50, ring) == doctest::Approx(4).epsilon(0.03));
+    CHECK(rate(4, 100, ring) == doctest::Approx(4).epsilon(0.03));
+  }
+  SUBCASE("at the line rate nothing is known of the host") {
+    profile.collectives.clear();
+    add("all_reduce", 2.9e9);
+    add("broadcast", 2.94e9);
+    CHECK(rate(1, 50, ring) == doctest::Approx(5.8).epsilon(0.05));
+  }
 }
