@@ -178,8 +178,11 @@ struct CollectiveModel::State {
                           bytes * load.inside_seconds_per_byte(factors));
     } else {
       const double inside = model.inside_latency(algorithm, protocol);
-      const double between =
-          model.between_latency(algorithm, protocol) + load.longest_latency.in_seconds() * factors.latency;
+      const double way = load.longest_latency.in_seconds();
+      double between = model.between_latency(algorithm, protocol) + way * factors.latency;
+      // A step of another algorithm goes over the same sockets.
+      if (const auto step = measured->step_latency(protocol, placement(ranks)))
+        between = std::max(*step + way * (factors.latency - 1), model.between_latency(algorithm, protocol));
       const auto [inside_steps, between_steps] = steps_of(ranks, kind, algorithm);
       latency = (model.base_latency(algorithm, protocol) + inside_steps * inside + between_steps * between) *
                 model.latency_factor(kind, algorithm, protocol, bytes);

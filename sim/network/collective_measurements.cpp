@@ -58,20 +58,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Root mean square of what a fit misses of the sizes above a megabyte; of all where there are few of these.
-double residual_of_streams(const LinearFit& line, const std::vector<Observation>& observations,
-                           const std::vector<Row>& rows) {
-  double squares = 0;
-  int count = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].bytes < streamed_bytes) continue;
-    const double miss = line.at(observations[i].columns) / observations[i].value - 1;
-    squares += miss * miss;
-    ++count;
-  }
-  return count < 5 ? line.relative_residual : std::sqrt(squares / count);
-}
-
 // Payload over line rate of the rows that their wire limits; at most 1.
 std::vector<double> wire_efficiencies(const std::vector<Row>& rows, CollectiveKind kind,
                                       CollectiveAlgorithm algorithm, NcclProtocol protocol) {
@@ -89,6 +75,38 @@ double least_wire_coefficient(const std::vector<Row>& rows, CollectiveKind kind,
                               CollectiveAlgorithm algorithm, NcclProtocol protocol) {
   std::vector<double> efficiencies = wire_efficiencies(rows, kind, algorithm, protocol);
   return efficiencies.empty() ? 1 : 1 / median(std::move(efficiencies));
+}
+
+// One rank count cannot tell latency from steps, nor copies of the whole from what is sent.
+std::array<double, most_columns> columns_inside(const CollectiveTerms& terms, bool one_rank_count) {
+  if (one_rank_count) return {1, terms.traffic, 0, 0};
+  return {1, terms.steps, terms.bytes, terms.traffic};
+}
+
+// The steps of Simple go on while its chunks are under way; a message of LL waits for the one before.
+double seconds_between(NcclProtocol protocol, double steps, double traffic) {
+  return protocol == NcclProtocol::simple ? std::hypot(steps, traffic) : steps + traffic;
+}
+double steps_within(NcclProtocol protocol, double seconds, double traffic) {
+  return protocol == NcclProtocol::simple ? std::sqrt(seconds * seconds - traffic * traffic)
+                                          : seconds - traffic;
+}
+
+// Of the sizes that latency rules.
+double seconds_of_step(const std::vector<Row>& rows, CollectiveKind kind, CollectiveAlgorithm algorithm,
+                       NcclProtocol protocol, double traffic_coefficient) {
+  constexpr double most_traffic = 0.5;
+  std::vector<double> all;
+  double least = 0;
+  for (const Row& row : rows) {
+    const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, row.placement, row.bytes);
+    const double traffic = traffic_coefficient * terms.traffic;
+    if (traffic >= row.seconds) continue;
+    const double step = steps_within(protocol, row.seconds, traffic) / terms.steps;
+    least = least > 0 ? std::min(least, step) : step;
+    if (traffic <= most_traffic * row.seconds) all.push_back(step);
+  }
+  return all.empty() ? least : median(std::move(all));
 }
 
 }  // namespace
@@ -178,18 +196,6 @@ const MeasuredCurve* CollectiveMeasurements::curve(CollectiveKind kind, const Co
     if (any == nullptr) any = &curve;
   }
   return any;
-}
-
-std::array<double, most_columns> CollectiveMeasurements::columns(CollectiveKind kind,
-                                                                 CollectiveAlgorithm algorithm,
-                                                                 NcclProtocol protocol,
-                                                                 const CollectivePlacement& placement,
-                                                                 double bytes, bool one_rank_count) const {
-  const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, placement, bytes);
-  if (placement.nodes > 1) return {1, terms.steps, terms.traffic, 0};
-  // One rank count cannot tell latency from steps, nor copies of the whole from what is sent.
-  if (one_rank_count) return {1, terms.traffic, 0, 0};
-  return {1, terms.steps, terms.bytes, terms.traffic};
 }
 
 void CollectiveMeasurements::find_host_rates(const Profile& profile) {
@@ -283,19 +289,36 @@ void CollectiveMeasurements::add_fits(const Profile& profile) {
     fit.most_ranks = *rank_counts.rbegin();
     fit.least_bytes = *sizes.begin();
     fit.most_bytes = *sizes.rbegin();
+    const bool is_between = group.front().placement.nodes > 1;
     std::vector<Observation> observations;
     for (const Row& row : group) {
-      observations.push_back(
-          {columns(kind, algorithm, protocol, row.placement, row.bytes, fit.one_rank_count), row.seconds});
+      const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, row.placement, row.bytes);
+      observations.push_back({columns_inside(terms, fit.one_rank_count), row.seconds});
     }
-    fit.line = fit_relative(observations);
-    // Bursts that a token bucket lets through make small transfers faster than the line; large ones never
-    // are.
-    if (group.front().placement.nodes > 1) {
-      fit.line.coefficients[2] =
-          std::max(fit.line.coefficients[2], least_wire_coefficient(group, kind, algorithm, protocol));
+    if (is_between) {
+      fit.traffic = least_wire_coefficient(group, kind, algorithm, protocol);
+      fit.step = seconds_of_step(group, kind, algorithm, protocol, fit.traffic);
+    } else {
+      fit.line = fit_relative(observations);
     }
-    fit.streamed_residual = residual_of_streams(fit.line, observations, group);
+    double squares = 0, streamed_squares = 0;
+    int streamed = 0;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const CollectiveTerms terms =
+          collective_terms(kind, algorithm, protocol, group[i].placement, group[i].bytes);
+      const double seconds =
+          is_between ? seconds_between(protocol, fit.step * terms.steps, fit.traffic * terms.traffic)
+                     : fit.line.at(observations[i].columns);
+      const double miss = seconds / group[i].seconds - 1;
+      squares += miss * miss;
+      if (group[i].bytes < streamed_bytes) continue;
+      streamed_squares += miss * miss;
+      ++streamed;
+    }
+    constexpr int enough = 5;
+    fit.residual =
+        is_between ? std::sqrt(squares / static_cast<double>(group.size())) : fit.line.relative_residual;
+    fit.streamed_residual = streamed < enough ? fit.residual : std::sqrt(streamed_squares / streamed);
     fits_.emplace(key, fit);
     const bool is_network = group.front().placement.nodes > 1 && protocol == NcclProtocol::simple;
     for (double efficiency : wire_efficiencies(group, kind, algorithm, protocol)) {
@@ -313,8 +336,13 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
   const auto found = fits_.find({kind, algorithm, protocol, network});
   if (found == fits_.end()) return std::nullopt;
   const Fit& fit = found->second;
+  const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, placement, bytes);
   FittedTime time;
-  time.seconds = fit.line.at(columns(kind, algorithm, protocol, placement, bytes, fit.one_rank_count));
+  if (placement.nodes > 1) {
+    time.seconds = seconds_between(protocol, fit.step * terms.steps, fit.traffic * terms.traffic);
+  } else {
+    time.seconds = fit.line.at(columns_inside(terms, fit.one_rank_count));
+  }
   if (fit.one_rank_count && placement.nodes < 2 && !is_cpu_) {  // further steps as NCCL counts them
     const NcclModel here = model(placement.ranks, 1, 1, Rate()), there = model(fit.least_ranks, 1, 1, Rate());
     time.seconds += here.latency(kind, algorithm, protocol) - there.latency(kind, algorithm, protocol);
@@ -324,7 +352,7 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
   // 15 % at large sizes (the bus bandwidth of two H200 is 298 GB/s, of four 340, of eight 365).
   const double away = std::max({0.0, std::log2(placement.ranks / static_cast<double>(fit.most_ranks)),
                                 std::log2(fit.least_ranks / static_cast<double>(placement.ranks))});
-  const double residual = bytes >= streamed_bytes ? fit.streamed_residual : fit.line.relative_residual;
+  const double residual = bytes >= streamed_bytes ? fit.streamed_residual : fit.residual;
   time.relative_uncertainty =
       std::max(0.03, 1.645 * residual) + away * (fit.one_rank_count && placement.nodes < 2 ? 0.15 : 0.05);
   const std::string ranks = fit.one_rank_count ? fmt::format("{}", fit.least_ranks)
@@ -332,6 +360,14 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
   time.range =
       fmt::format("{} ranks, {} to {}", ranks, format_bytes(fit.least_bytes), format_bytes(fit.most_bytes));
   return time;
+}
+
+std::optional<double> CollectiveMeasurements::step_latency(NcclProtocol protocol,
+                                                           const CollectivePlacement& placement) const {
+  const std::string network = network_key(name_of(placement.transport), placement.line_rate, placement.nodes);
+  const auto found = fits_.find({CollectiveKind::all_reduce, CollectiveAlgorithm::ring, protocol, network});
+  if (placement.nodes < 2 || found == fits_.end() || !(found->second.step > 0)) return std::nullopt;
+  return found->second.step;
 }
 
 std::optional<double> CollectiveMeasurements::network_efficiency(Transport transport) const {

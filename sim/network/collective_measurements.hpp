@@ -75,6 +75,9 @@ class CollectiveMeasurements {
   };
   std::optional<HostRate> host_rate(Transport transport) const;
 
+  // Seconds of one step of a ring between nodes of this network, as measured; nothing where not.
+  std::optional<double> step_latency(NcclProtocol protocol, const CollectivePlacement& placement) const;
+
   // NCCL's model for a placement, with the NIC's reported speed.
   NcclModel model(int ranks, int nodes, int nics, Rate reported) const;
 
@@ -82,9 +85,13 @@ class CollectiveMeasurements {
 
  private:
   struct Fit {
-    LinearFit line;
+    LinearFit line;  // within a node
     bool one_rank_count = false;
-    double streamed_residual = 0;  // relative, of sizes that latency and bursts no longer bend
+    // Between nodes: seconds of a step, and of a second of traffic. Steps show at sizes that latency rules,
+    // traffic at large ones; a linear fit takes the one for the other.
+    double step = 0, traffic = 0;
+    double residual = 0;           // relative, root mean square
+    double streamed_residual = 0;  // of sizes that latency and bursts no longer bend
     int least_ranks = 0, most_ranks = 0;
     double least_bytes = 0, most_bytes = 0;
   };
@@ -92,10 +99,6 @@ class CollectiveMeasurements {
 
   void add_fits(const Profile& profile);
   void find_host_rates(const Profile& profile);
-  std::array<double, most_columns> columns(CollectiveKind kind, CollectiveAlgorithm algorithm,
-                                           NcclProtocol protocol, const CollectivePlacement& placement,
-                                           double bytes, bool one_rank_count) const;
-
   NcclSystem system_;
   bool is_cpu_ = false;
   // kind, ranks, nodes, network, algorithm, element

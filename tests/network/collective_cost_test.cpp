@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "sim/base/error.hpp"
@@ -220,4 +221,40 @@ TEST_CASE("where the host's copies are the limit, more GPUs a node share them ou
     add("broadcast", 2.94e9);
     CHECK(rate(1, 50, ring) == doctest::Approx(5.8).epsilon(0.05));
   }
+}
+
+// 45 us of two steps between two nodes and 173 us of two, what Simple starts with: six around four.
+TEST_CASE("between nodes small messages take a step's latency for each step, large ones the wire's time") {
+  Profile profile;
+  profile.runs.emplace_back();
+  profile.runs[0].machine.compute_capability = "9.0";
+  const double line = 1.25e9, usable = line * 0.94;
+  const auto add = [&](double bytes, const char* protocol, double time) {
+    CollectiveEntry e = entry(2, bytes, time);
+    e.nodes = 2;
+    e.network = "ethernet 10 Gbit/s tcp";
+    e.line_rate = line;
+    e.chosen_protocol = protocol;
+    profile.collectives.push_back(e);
+  };
+  for (double bytes : {256., 1024., 4096., 8192.}) add(bytes, "LL", 45e-6 + 2 * bytes / usable);
+  for (double bytes : {65536., 131072., 4e6, 16e6, 32e6, 64e6})
+    add(bytes, "SIMPLE", std::hypot(173e-6, bytes / usable));
+  const Topology topology = nodes_of(4, 1, 10);
+  const CollectiveModel model(topology, &profile);
+  const auto time = [&](double bytes, CollectiveAlgorithm algorithm, NcclProtocol protocol) {
+    return model
+        .cost(CollectiveKind::all_reduce, Bytes(static_cast<std::int64_t>(bytes)), Precision::fp32,
+              all_ranks(topology), {algorithm, protocol})
+        .time.in_seconds();
+  };
+  const auto ring = CollectiveAlgorithm::ring;
+  CHECK(time(1024, ring, NcclProtocol::ll) ==
+        doctest::Approx(3 * 45e-6 + 1.5 * 2 * 1024 / usable).epsilon(0.02));
+  CHECK(time(65536, ring, NcclProtocol::simple) == doctest::Approx(3 * 173e-6).epsilon(0.05));
+  CHECK(time(32e6, ring, NcclProtocol::simple) == doctest::Approx(1.5 * 32e6 / usable).epsilon(0.02));
+  // A tree of four nodes takes four such steps, and what NCCL counts once.
+  const double tree = time(1024, CollectiveAlgorithm::tree, NcclProtocol::ll);
+  CHECK(tree > 4 * 22.5e-6);
+  CHECK(tree < 4 * 22.5e-6 + 12e-6);
 }
