@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/data_directories.hpp"
@@ -114,6 +118,34 @@ std::vector<std::string> fit(Profile& profile, const Options& options, const cal
   });
 }
 
+// Each rank on a thread of its own; the first is the one whose calibration counts. One that fails leaves its
+// group, and so ends the others; what it failed by is what is told.
+calibrate::Calibration calibrate_ranks(device::Backend& backend, const calibrate::Request& request,
+                                       const calibrate::Hooks& hooks,
+                                       const std::vector<calibrate::LaunchedRank>& ranks) {
+  calibrate::Hooks silent;
+  silent.stop = hooks.stop;
+  std::vector<calibrate::Calibration> calibrations(ranks.size());
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        const auto group = calibrate::meet_over_tcp(ranks[i]);
+        calibrations[i] = calibrate::calibrate_across_processes(backend, calibrate::steady_clock(), request,
+                                                                i == 0 ? hooks : silent, *group, ranks[i]);
+      } catch (...) {
+        const std::scoped_lock lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+  return std::move(calibrations.front());
+}
+
 int run(const Options& options) {
   if (options.model.empty() && !options.collectives) {
     throw Error(ErrorKind::input,
@@ -136,8 +168,8 @@ int run(const Options& options) {
                                       " give --collectives alone, without --model");
   if (!launched && !options.network.empty())
     throw Error(ErrorKind::input,
-                "calibrate: --network names what joins nodes: start a process a GPU with srun, "
-                "mpirun or torchrun");
+                "calibrate: --network names what joins nodes: start a process a GPU with srun, mpirun or "
+                "torchrun, or one a node with NODE_RANK and NNODES");
   if (launched && options.network.empty())
     throw Error(ErrorKind::input, "calibrate: under " + launched->launcher +
                                       " say what joins the nodes, as in --network 'ethernet 10 Gbit/s tcp'");
@@ -156,12 +188,6 @@ int run(const Options& options) {
   ::setenv("FORETRAIN_THREADS", std::to_string(options.threads).c_str(), 1);
   device::Backend& backend = device::choose_backend(options.device);
   if (known) check_same_device(*known, backend, options.out);
-  if (launched && launched->launcher == "NODE_RANK" && backend.device_count() > 1)
-    throw Error(
-        ErrorKind::unavailable,
-        "calibrate: under NODE_RANK and NNODES a process times the one GPU of its node; for several start "
-        "a process a GPU with srun, mpirun or torchrun");
-
   calibrate::Hooks hooks;
   hooks.stop = &interrupt_requested();
   if (writes) {
@@ -170,9 +196,8 @@ int run(const Options& options) {
   }
   calibrate::Calibration calibration;
   if (launched) {
-    const auto group = calibrate::meet_over_tcp(*launched);
-    calibration = calibrate::calibrate_across_processes(backend, calibrate::steady_clock(), request, hooks,
-                                                        *group, *launched);
+    const int devices = options.gpus > 0 ? options.gpus : backend.device_count();
+    calibration = calibrate_ranks(backend, request, hooks, calibrate::ranks_served(*launched, devices));
   } else {
     calibration = calibrate::calibrate(backend, calibrate::steady_clock(), request, hooks);
   }
@@ -223,7 +248,8 @@ Action prepare_calibrate(CLI::App& command) {
       ->required();
   command.add_flag("--append", options->append, "extend the profile of --out by this run");
   command.add_flag("--collectives", options->collectives,
-                   "time collectives too; without --model them alone, also under srun, mpirun or torchrun");
+                   "time collectives too; without --model them alone, also under srun, mpirun or torchrun, "
+                   "or by a process a node");
   command
       .add_option("--buckets-of", options->bucket_models,
                   "also time all-reduces of the sizes of these models' gradient buckets")

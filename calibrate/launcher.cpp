@@ -1,5 +1,6 @@
 #include "calibrate/launcher.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string_view>
@@ -38,6 +39,19 @@ bool is_one_node(const Environment& environment) {
 }
 
 }  // namespace
+
+std::vector<LaunchedRank> ranks_served(const LaunchedRank& launched, int devices) {
+  if (launched.launcher != "NODE_RANK") return {launched};
+  std::vector<LaunchedRank> served(static_cast<std::size_t>(std::max(devices, 1)), launched);
+  const int count = static_cast<int>(served.size());
+  for (int device = 0; device < count; ++device) {
+    LaunchedRank& rank = served[static_cast<std::size_t>(device)];
+    rank.local_rank = device;
+    rank.rank = launched.rank * count + device;
+    rank.ranks = launched.ranks * count;
+  }
+  return served;
+}
 
 double host_id(const Environment& environment) {
   const std::string name = node_name(environment);

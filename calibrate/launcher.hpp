@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device/launch_environment.hpp"
 
@@ -19,6 +20,9 @@ struct LaunchedRank {
 // the variable NCCL_COMM_ID (the port after its own) is the next to be asked. Throws Error (input) where
 // variables contradict each other.
 std::optional<LaunchedRank> launched_rank(const Environment& environment, const std::string& rendezvous);
+
+// The ranks that this process serves: its own, or under NODE_RANK one a device of its node, all nodes alike.
+std::vector<LaunchedRank> ranks_served(const LaunchedRank& launched, int devices);
 
 // A number that is equal on ranks of one node and differs between nodes: of node_name(). Exact in a double.
 double host_id(const Environment& environment);

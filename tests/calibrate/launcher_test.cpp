@@ -75,6 +75,25 @@ TEST_CASE("a process a node, as tools/nodes.sh starts them") {
   CHECK(node->port == 29512);
 }
 
+TEST_CASE("a process a node serves a rank a device, one a rank serves its own") {
+  const auto node =
+      launched_rank(of({{"NODE_RANK", "1"}, {"NNODES", "3"}, {"NCCL_COMM_ID", "10.77.0.1:29511"}}), "");
+  const auto served = ranks_served(*node, 2);
+  REQUIRE(served.size() == 2);
+  for (int device = 0; device < 2; ++device) {
+    const LaunchedRank& rank = served[static_cast<std::size_t>(device)];
+    CHECK(rank.rank == 2 + device);
+    CHECK(rank.ranks == 6);
+    CHECK(rank.local_rank == device);
+    CHECK(rank.port == 29512);
+  }
+  const auto own =
+      launched_rank(of({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "a"}}), "");
+  REQUIRE(ranks_served(*own, 8).size() == 1);
+  CHECK(ranks_served(*own, 8).front().rank == 3);
+  CHECK(ranks_served(*own, 8).front().ranks == 4);
+}
+
 TEST_CASE("a process alone is none of several") {
   CHECK_FALSE(launched_rank(of({}), ""));
   CHECK_FALSE(launched_rank(of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}), ""));
