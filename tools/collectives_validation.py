@@ -203,6 +203,15 @@ def across(program):
     return rows
 
 
+def by_constants(program, path, group, topology, ranks):
+    """What calibrate timed within a node, from 1 KiB, by constants and topology alone."""
+    rows = []
+    for kind, by_size in sorted(entries_of(json.load(gzip.open(ROOT / path)), ranks, 1).items()):
+        measured = {size: median([entry["time_s"][0] for entry in entries]) for size, entries in by_size.items() if size >= 1024}
+        rows += compare(group, kind, measured, predict(program, kind, topology, sorted(measured)), 0)
+    return rows
+
+
 def summary(rows):
     errors = [row["error"] for row in rows]
     worst = max(rows, key=lambda row: abs(row["error"]))
@@ -260,6 +269,9 @@ def main():
         fewer += from_fewer(program, f"{four}/collectives/profile-4x1-{rate}gbit.json.gz", f"4 nodes of 1 H200, {rate} Gbit/s, from 2",
                             ethernet(4, 1, f"{rate} Gbit/s", "10 Gbit/s"), 4, 4, network)
     elsewhere = across(program)
+    elsewhere += by_constants(program, "profiles/h100.json.gz", "2 H100, NVLink, seven kinds", nvlink(2), 2)
+    for ranks in (2, 3, 4):
+        elsewhere += by_constants(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink, up to seven kinds", nvlink(ranks), ranks)
     text_unseen, groups_unseen = table_of(unseen, True)
     text_fewer, groups_fewer = table_of(fewer, False)
     text_within, groups_within = table_of(within, True)
@@ -280,8 +292,8 @@ def main():
     print("\n## From fewer ranks\n\nAll sizes on three and four ranks, predicted from two.\n")
     print("\n".join(text_fewer))
     print("\n## Across machines\n\nNo profile: NCCL's published constants and the topology. Goal: mean 15 %. Published "
-          "runs from 1 KiB (`published_all_reduce.csv` names their sources). The last line adds what a PyTorch call takes its\n"
-          "host, measured on four other H200s (`h200_pytorch.csv`).\n")
+          "runs from 1 KiB (`published_all_reduce.csv` names their sources), and what `calibrate` timed on our own. The line of PyTorch's host adds\n"
+          "what a call takes it, measured on four other H200s (`h200_pytorch.csv`).\n")
     print("\n".join(text_across))
 
 

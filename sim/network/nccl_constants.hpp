@@ -32,6 +32,10 @@ inline constexpr double tree_corrections[3][24] = {
     {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
 
+// Of one NVLink and direction (src/graph/topo.h, Volta to Blackwell), and NCCL_P2P_LL_THRESHOLD, of a channel.
+inline constexpr double nvlink_speeds[] = {20, 20, 20.6, 40.1};
+inline constexpr double direct_ll_bytes = 16384;
+
 // Channel speeds that the search tries, fastest first.
 inline constexpr double speeds_inside[] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3};
 inline constexpr double speeds_inside_hopper[] = {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};

@@ -154,7 +154,9 @@ NcclModel::NcclModel(const NcclSystem& system) : system_(system) {
 
 bool NcclModel::is_enabled(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol) const {
   if (!has_algorithm(kind, algorithm)) return false;
-  if (algorithm == CollectiveAlgorithm::direct) return protocol == NcclProtocol::simple;
+  // Between nodes messages of single ranks have no buffers for LL.
+  if (algorithm == CollectiveAlgorithm::direct)
+    return protocol == NcclProtocol::simple || (protocol == NcclProtocol::ll && system_.nodes == 1);
   if (protocol != NcclProtocol::ll128) return true;
   return system_.nvlink && (system_.nodes == 1 || system_.nic_is_near);
 }
@@ -257,6 +259,14 @@ int NcclModel::channels_of(CollectiveAlgorithm algorithm, NcclProtocol protocol,
   return std::clamp(static_cast<int>(std::min(bytes / least, 1e6)), 1, std::max(1, channels_));
 }
 
+double NcclModel::most_direct_ll_bytes() const {
+  const double links = system_.nvlink ? system_.inside_gb_per_s /
+                                            constants::nvlink_speeds[static_cast<int>(system_.generation)]
+                                      : 1;
+  const auto channels = std::bit_floor(static_cast<unsigned>(std::max(1.0, 2 * links + 0.5)));
+  return constants::direct_ll_bytes * channels;
+}
+
 NcclChoice NcclModel::choose(CollectiveKind kind, double bytes,
                              std::optional<CollectiveAlgorithm> only) const {
   NcclChoice best{default_algorithm(kind), NcclProtocol::simple, std::numeric_limits<double>::infinity()};
@@ -268,6 +278,10 @@ NcclChoice NcclModel::choose(CollectiveKind kind, double bytes,
     for (int p = 0; p < nccl_protocol_count; ++p) {
       const auto protocol = static_cast<NcclProtocol>(p);
       if (!is_enabled(kind, algorithm, protocol)) continue;
+      if (algorithm == CollectiveAlgorithm::direct && system_.nodes == 1) {  // by size alone
+        const double to_a_peer = kind == CollectiveKind::all_to_all ? bytes / system_.ranks : bytes;
+        if ((to_a_peer <= most_direct_ll_bytes()) != (protocol == NcclProtocol::ll)) continue;
+      }
       const double seconds = estimate(kind, algorithm, protocol, bytes);
       if (seconds < best.seconds) best = {algorithm, protocol, seconds};
     }

@@ -82,6 +82,9 @@ class NcclModel {
   double between_latency(CollectiveAlgorithm algorithm, NcclProtocol protocol) const;
 
  private:
+  // Up to which a message to one rank of the node goes by LL (src/enqueue.cc): two channels a link.
+  double most_direct_ll_bytes() const;
+
   NcclSystem system_;
   NcclGraph rings_, trees_;
   int channels_ = 0;

@@ -90,3 +90,21 @@ TEST_CASE("a size runs on as many channels as its bytes keep busy") {
   CHECK(channels(NcclProtocol::simple, 32768) == 2);
   CHECK(channels(NcclProtocol::simple, 1e12) == 2);
 }
+
+// NCCL_P2P_LL_THRESHOLD of 16 KiB a channel, two channels a link: 32 of 18 links (the next lower power of
+// two).
+TEST_CASE("messages to one rank go by LL while they are small, and by Simple between nodes") {
+  NcclSystem system;
+  system.ranks = 4;
+  system.inside_gb_per_s = 18 * 20.6;
+  const NcclModel node(system);
+  const auto all_to_all = CollectiveKind::all_to_all, send = CollectiveKind::send_recv;
+  CHECK(node.choose(send, 512 * 1024).protocol == NcclProtocol::ll);
+  CHECK(node.choose(send, 512 * 1024 + 16).protocol == NcclProtocol::simple);
+  CHECK(node.choose(all_to_all, 4 * 512 * 1024).protocol == NcclProtocol::ll);  // a quarter to each
+  CHECK(node.choose(all_to_all, 4 * 512 * 1024 + 64).protocol == NcclProtocol::simple);
+  CHECK(node.choose(send, 1024).seconds == doctest::Approx(7.2e-6).epsilon(0.01));
+  system.nodes = 2;
+  system.nic_gb_per_s = 12.5;
+  CHECK(NcclModel(system).choose(send, 1024).protocol == NcclProtocol::simple);
+}
