@@ -43,10 +43,11 @@ if [ $workers -gt 1 ]; then
   scenario two-workers '{ topology: one-node, workers: 2 }'
   run two-workers
   if [ "$(id -u)" = 0 ] && "$nodes" 2 100mbit 0 true 2>/dev/null; then
-    for rate in 100mbit:'100 Mbit/s' 1gbit:'1 Gbit/s'; do
-      name=two-nodes-${rate%%:*}
-      scenario "$name" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: ${rate#*:}, latency: 30 us } }"
-      NODES_CORES=1 run "$name" "$nodes" 2 "${rate%%:*}" 0
+    # A step's gradients must not pass within the burst of what makes the rate: 0.5 ms of it, 32 kB at least.
+    for link in 100mbit:32kb:'100 Mbit/s' 1gbit:64kb:'1 Gbit/s'; do
+      IFS=: read -r rate burst bandwidth <<<"$link"
+      scenario "two-nodes-$rate" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: $bandwidth, latency: 30 us } }"
+      NODES_CORES=1 NODES_BURST=$burst run "two-nodes-$rate" "$nodes" 2 "$rate" 0
     done
   else
     echo "No network namespaces here (they need root, ip and tc): no two nodes" >&2

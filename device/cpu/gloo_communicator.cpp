@@ -89,6 +89,12 @@ gloo::transport::tcp::attr interface_for(const Meeting& meeting) {
   return attributes;
 }
 
+// Of all-reduces; a ring otherwise.
+bool wants_bcube() {
+  const char* wanted = set_variable("GLOO_ALGO");
+  return wanted != nullptr && std::string_view(wanted) == "bcube";
+}
+
 class GlooCommunicator : public Communicator {
  public:
   GlooCommunicator(Stream& stream, const Meeting& meeting, int rank, int ranks)
@@ -165,6 +171,7 @@ class GlooCommunicator : public Communicator {
         gloo::AllreduceOptions options(context_);
         options.setOutput(data, count);
         options.setReduceFunction(sum);
+        options.setAlgorithm(by_bcube_ ? Algorithm::BCUBE : Algorithm::RING);
         options.setTag(tag());
         return gloo::allreduce(options);
       }
@@ -243,8 +250,11 @@ class GlooCommunicator : public Communicator {
 
   std::uint32_t tag() { return tag_++; }
 
+  using Algorithm = gloo::AllreduceOptions::Algorithm;
+
   Stream& stream_;
   int rank_, ranks_;
+  const bool by_bcube_ = wants_bcube();
   std::shared_ptr<gloo::Context> context_;
   Connections sockets_;  // and those of other ranks of this process that joined at the same time
   std::atomic<bool> is_aborted_{false};

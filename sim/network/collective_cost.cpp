@@ -63,7 +63,7 @@ NcclSystem system_of(const Topology& topology, const Profile* profile) {
   return system;
 }
 
-// CPU workers exchange by Gloo: one algorithm a kind and no protocols.
+// CPU workers exchange by Gloo: a ring, of all-reduce a bcube too where it is asked for, and no protocols.
 bool exchanges_by_gloo(const Topology& topology, const Profile* profile) {
   return (profile != nullptr && profile->device == "cpu") ||
          topology.vertices[static_cast<std::size_t>(topology.workers.front())].kind == VertexKind::cpu;
@@ -133,7 +133,7 @@ struct CollectiveModel::State {
   static bool goes_by_rounds(CollectiveAlgorithm algorithm) {
     return algorithm == CollectiveAlgorithm::halving_doubling ||
            algorithm == CollectiveAlgorithm::hierarchical || algorithm == CollectiveAlgorithm::in_network ||
-           algorithm == CollectiveAlgorithm::parameter_server;
+           algorithm == CollectiveAlgorithm::parameter_server || algorithm == CollectiveAlgorithm::bcube;
   }
 
   // Closed form of plain flows: every step waits for its link's latency and its chunk. A chunk that goes
@@ -201,7 +201,7 @@ struct CollectiveModel::State {
     return estimate;
   }
 
-  // Gloo's ring goes round the wires as plain flows do. What its own threads take a byte and a message is
+  // Gloo's messages take the wires as plain flows do. What its own threads take a byte and a message is
   // measured among the workers of one node: they work while the wires carry, so that the slower of both
   // decides, but every message costs its start and its way.
   Estimate gloo(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
@@ -210,8 +210,10 @@ struct CollectiveModel::State {
     const double wires_alone = plain_seconds(group, kind, algorithm, bytes);
     CollectivePlacement one_node;
     one_node.ranks = ranks.ranks;
-    const auto threads = measured->fitted(kind, algorithm, protocol, one_node, bytes);
-    const auto start = measured->fitted(kind, algorithm, protocol, one_node, 4);
+    // Two ranks do the same in a ring and a bcube: the one that was measured serves for both.
+    const CollectiveAlgorithm like = default_algorithm(kind);
+    const auto threads = measured->fitted(kind, like, protocol, one_node, bytes);
+    const auto start = measured->fitted(kind, like, protocol, one_node, 4);
     if (ranks.nodes < 2 || !threads || !start) return {wires_alone, gloo_doubt, Origin::assumed, true, ""};
     const double seconds = std::max(wires_alone + start->seconds, threads->seconds);
     return {seconds, combine(network_doubt, start->seconds / seconds), Origin::fitted, true, threads->range};
@@ -329,7 +331,8 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   if (!choice.library) {
     estimate.seconds = state.plain_seconds(group, kind, pick.algorithm, size);
   } else {
-    const std::string wanted = choice.algorithm && has_library ? name_of(*choice.algorithm) : "auto";
+    const bool is_named = choice.algorithm && (has_library || *choice.algorithm != default_algorithm(kind));
+    const std::string wanted = is_named ? name_of(*choice.algorithm) : "auto";
     const MeasuredCurve* curve =
         choice.protocol || !choice.measured
             ? nullptr

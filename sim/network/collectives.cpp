@@ -13,7 +13,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::array<const char*, collective_algorithm_count> names = {
-    "ring", "tree", "direct", "halving-doubling", "hierarchical", "in-network", "parameter-server"};
+    "ring", "tree", "direct", "halving-doubling", "hierarchical", "in-network", "parameter-server", "bcube"};
 
 std::size_t first_of_ring(const std::vector<int>& node, int ring, int rings) {
   return node.size() * static_cast<std::size_t>(ring) / static_cast<std::size_t>(rings);

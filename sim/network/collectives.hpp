@@ -21,7 +21,7 @@ namespace foretrain {
 // distances that halve, then double (Thakur, Rabenseifner, Gropp 2005). hierarchical: a ring within each
 // node, then rings over nodes between GPUs of the same place, then within again. in_network: the switches add
 // up on the way. parameter_server: everyone sends a shard to each server and has it back, a server on each
-// node.
+// node. bcube: Gloo's, groups of neighbours, then of groups, exchange their parts, and all the way back.
 enum class CollectiveAlgorithm {
   ring,
   tree,
@@ -29,9 +29,10 @@ enum class CollectiveAlgorithm {
   halving_doubling,
   hierarchical,
   in_network,
-  parameter_server
+  parameter_server,
+  bcube
 };
-inline constexpr int collective_algorithm_count = 7;
+inline constexpr int collective_algorithm_count = 8;
 const char* name_of(CollectiveAlgorithm algorithm);  // "halving-doubling"
 std::optional<CollectiveAlgorithm> collective_algorithm(std::string_view name);
 // Whether the algorithm exists for the kind: tree as NCCL has it for all_reduce only, direct for all_to_all
@@ -67,8 +68,8 @@ struct Round {
   std::vector<Transfer> transfers;
   int repeat = 1;
 };
-// The rounds of halving_doubling, hierarchical and parameter_server; empty for the others. hierarchical takes
-// equal numbers of ranks a node, else it is an Error.
+// The rounds of halving_doubling, hierarchical, parameter_server and bcube; empty for the others.
+// hierarchical takes equal numbers of ranks a node, else it is an Error.
 std::vector<Round> rounds(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group);
 
 // The transfers of one collective; none for in_network, whose switches take part (sim/network/in_network).

@@ -1,4 +1,4 @@
-// Algorithms that go by rounds: halving and doubling, hierarchical, parameter servers.
+// Algorithms that go by rounds: halving and doubling, hierarchical, parameter servers, Gloo's bcube.
 #include <fmt/format.h>
 
 #include <bit>
@@ -80,6 +80,33 @@ std::vector<Round> parameter_server(const RankGroup& group) {
   return {push, pull};
 }
 
+// Gloo's, with its base of two (gloo/allreduce.cc): two neighbours exchange halves of what each has summed up
+// so far, then the neighbours of pairs, of fours; what is left of a number of ranks without a factor of two
+// is one group. A rank then has its part of all, and the same exchanges the other way round bring all parts.
+std::vector<Round> bcube(int ranks) {
+  std::vector<int> sizes;
+  int left = ranks;
+  for (; left % 2 == 0; left /= 2) sizes.push_back(2);
+  if (left > 1) sizes.push_back(left);
+  std::vector<Round> there;
+  double has = 1;
+  int stride = 1;
+  for (const int size : sizes) {
+    Round round;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int place = rank / stride % size;
+      for (int other = 0; other < size; ++other)
+        if (other != place) round.transfers.push_back({rank, rank + (other - place) * stride, has / size});
+    }
+    there.push_back(std::move(round));
+    has /= size;
+    stride *= size;
+  }
+  std::vector<Round> all = there;
+  all.insert(all.end(), there.rbegin(), there.rend());
+  return all;
+}
+
 }  // namespace
 
 std::vector<Round> rounds(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group) {
@@ -87,6 +114,7 @@ std::vector<Round> rounds(CollectiveKind kind, CollectiveAlgorithm algorithm, co
   if (algorithm == CollectiveAlgorithm::halving_doubling) return halving_doubling(kind, group.ranks);
   if (algorithm == CollectiveAlgorithm::hierarchical) return hierarchical(group);
   if (algorithm == CollectiveAlgorithm::parameter_server) return parameter_server(group);
+  if (algorithm == CollectiveAlgorithm::bcube) return bcube(group.ranks);
   return {};
 }
 

@@ -116,26 +116,44 @@ TEST_CASE("a peer on the cpu backend that is killed is an error of the others wi
   CHECK(pair.first.err.find("rank 1") != std::string::npos);
 }
 
-TEST_CASE("a job on the cpu backend that was stopped goes on where it was, bit for bit") {
+TEST_CASE("a job on the cpu backend that was killed, or stopped, goes on where it was, bit for bit") {
   if (test::cpu_backend() == nullptr) return;
   const Folder folder;
   const std::string job =
       folder.write("job.yaml", scenario("{ topology: one-node, workers: 1 }") +
-                                   "dataset: { samples: 160 }\njob: { epochs: 3, checkpoint: "
+                                   "dataset: { samples: 160 }\njob: { epochs: 60, checkpoint: "
                                    "{ every: 1 epoch, write: 1 GB/s } }\n");
-  const auto run = [&](const std::string& out, const std::string& checkpoint, std::vector<std::string> more) {
+  const auto run = [&](const std::string& out, const std::string& checkpoint, std::vector<std::string> more,
+                       const test::RunOptions& options = {}) {
     std::vector<std::string> arguments{
         "run", job,      "--out",     folder.path(out), "--device",
         "cpu", "--data", "learnable", "--checkpoint",   folder.path(checkpoint)};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Finished done = run_foretrain(arguments);
+    return run_foretrain(arguments, options);
+  };
+  const auto finished = [&](const std::string& out, const std::string& checkpoint,
+                            std::vector<std::string> more) {
+    const Finished done = run(out, checkpoint, std::move(more));
     CAPTURE(done.err);
     REQUIRE(done.status == 0);
     return read_record(folder.path(out));
   };
-  const RunRecord whole = run("whole.json", "whole.ckpt", {});
-  run("part.json", "part.ckpt", {"--set", "job.epochs=2"});
-  const RunRecord rest = run("rest.json", "part.ckpt", {"--resume"});
+  const RunRecord whole = finished("whole.json", "whole.ckpt", {});
+  finished("part.json", "part.ckpt", {"--set", "job.epochs=2"});
+  const RunRecord rest = finished("rest.json", "part.ckpt", {"--resume"});
   CHECK(rest.resumed_after == 40);
   CHECK(rest.ranks[0].checksum == whole.ranks[0].checksum);
+
+  test::RunOptions killed;
+  killed.signal = SIGKILL;
+  killed.signal_after_ms = 20;
+  killed.signal_once_there = folder.path("killed.ckpt");
+  // An interrupted run of sixty epochs; where it was too quick to be caught there is nothing to resume.
+  const Finished broken = run("killed.json", "killed.ckpt", {}, killed);
+  if (broken.status == 0) return;
+  CHECK(broken.status == 128 + SIGKILL);
+  const RunRecord resumed = finished("resumed.json", "killed.ckpt", {"--resume"});
+  CHECK(resumed.resumed_after >= 20);
+  CHECK(resumed.resumed_after % 20 == 0);
+  CHECK(resumed.ranks[0].checksum == whole.ranks[0].checksum);
 }

@@ -71,6 +71,11 @@ Finished run_command(const std::vector<std::string>& command, const RunOptions& 
   std::thread interrupter;
   if (options.signal_after_ms >= 0) {
     interrupter = std::thread([&] {
+      constexpr int patience_ms = 30000;
+      for (int ms = 0; ms < patience_ms && !options.signal_once_there.empty() &&
+                       !std::filesystem::exists(options.signal_once_there);
+           ms += 5)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
       std::this_thread::sleep_for(std::chrono::milliseconds(options.signal_after_ms));
       ::kill(child, options.signal);
     });

@@ -126,6 +126,18 @@ TEST_CASE("algorithms by rounds keep to their closed forms") {
   }
 }
 
+// Gloo's bcube sends 2(n-1)/n S like the ring, in 2 steps for each factor of two of n and 2 for what is left:
+// six hosts make pairs, then a group of three.
+TEST_CASE("Gloo's bcube keeps to its closed form") {
+  const double size = 6e6, rate = 1.25e9, hop = 10e-6;
+  const std::pair<int, double> steps_of[] = {{2, 2}, {3, 2}, {4, 4}, {6, 4}, {16, 8}};
+  for (const auto& [n, steps] : steps_of) {
+    CAPTURE(n);
+    CHECK(stepwise(star(n, 10, 5), CollectiveKind::all_reduce, CollectiveAlgorithm::bcube, size) ==
+          doctest::Approx(2.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));
+  }
+}
+
 TEST_CASE("every algorithm by rounds: closed form against the replay, on nodes and trees") {
   EthernetNodes nodes;
   nodes.nodes = 6;
@@ -137,9 +149,9 @@ TEST_CASE("every algorithm by rounds: closed form against the replay, on nodes a
                           make_topology(FabricNodes{nodes, LeafSpineShape{4, 2, 2}})};
   for (const Topology& topology : all) {
     CAPTURE(topology.workers.size());
-    for (CollectiveAlgorithm algorithm :
-         {CollectiveAlgorithm::halving_doubling, CollectiveAlgorithm::hierarchical,
-          CollectiveAlgorithm::in_network, CollectiveAlgorithm::parameter_server}) {
+    for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::halving_doubling, CollectiveAlgorithm::bcube,
+                                          CollectiveAlgorithm::hierarchical, CollectiveAlgorithm::in_network,
+                                          CollectiveAlgorithm::parameter_server}) {
       CAPTURE(std::string(name_of(algorithm)));
       const bool is_in_network = algorithm == CollectiveAlgorithm::in_network;
       // In a stream every piece waits for the latency of the one before: few of them where there is some.

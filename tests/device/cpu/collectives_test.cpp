@@ -2,7 +2,9 @@
 // interface.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <string>
@@ -179,6 +181,30 @@ TEST_CASE("a rank that leaves is an error of the others, and an aborted communic
     });
     CHECK(what.find("all_reduce on rank 0") != std::string::npos);
   }
+}
+
+TEST_CASE("an all-reduce of the cpu backend by Gloo's bcube gives what it should") {
+  Backend* cpu = test::cpu_backend();
+  if (cpu == nullptr) return;
+  ::setenv("GLOO_ALGO", "bcube", 1);
+  for (const int ranks : {2, 3, 4, 6}) {
+    CAPTURE(ranks);
+    for (const std::int64_t count : {1, 1000, 70'001}) {
+      CAPTURE(count);
+      std::vector<double> errors(static_cast<std::size_t>(ranks));
+      on_ranks(*cpu, ranks, [&](Member& member) {
+        const auto values = after(member, CollectiveKind::all_reduce, count, 0);
+        errors[static_cast<std::size_t>(member.communicator->rank())] =
+            worst(values, 0, count, [&](std::int64_t i) {
+              double total = 0;
+              for (int r = 0; r < ranks; ++r) total += double{element(r, i)};
+              return total;
+            });
+      });
+      CHECK(*std::max_element(errors.begin(), errors.end()) == 0);
+    }
+  }
+  ::unsetenv("GLOO_ALGO");
 }
 
 TEST_CASE("Gloo's sums are of fp32 and fp64 alone") {
