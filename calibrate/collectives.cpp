@@ -21,6 +21,7 @@ using device::StreamKind;
 constexpr double never = 1e30;
 // Long enough for the streams of a network to reach their rate: one call after a pause has the switches'
 // buffers to itself and is no bucket of many.
+constexpr int half_rounds = 4;
 constexpr double chain_between_nodes = 0.1, chain_within_node = 1.5e-3;
 
 // All of a rank's sizes share this state.
@@ -87,6 +88,41 @@ double time_isolated(Curve& c, std::int64_t bytes) {
   return c.group.least(seconds);
 }
 
+// A broadcast or a reduction ends on each rank at another time, and calls of one kind in a row run ahead of
+// the slowest. In turn each waits for the one before to have gone all the way, as weights and gradients do to
+// and from a server: half of a round, of which every rank sees the same.
+bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
+
+double time_half_round(Curve& c, std::int64_t bytes, int rounds, bool first) {
+  device::Worker& worker = c.session.worker;
+  double seconds = 0;
+  Event from, to;
+  const auto round = [&] {
+    for (const auto kind : {CollectiveKind::reduce, CollectiveKind::broadcast})
+      c.communicator->enqueue(kind, c.buffer, bytes, c.curve.element);
+  };
+  c.group.barrier();
+  if (c.communicator) {
+    c.events.reset();
+    from = c.events.take();
+    to = c.events.take();
+    if (!first) worker.close_gate(StreamKind::communication);
+    round();  // brings the ranks together
+    worker.record(from, StreamKind::communication);
+    for (int i = 0; i < rounds; ++i) round();
+    worker.record(to, StreamKind::communication);
+  }
+  if (!first) c.group.barrier();
+  if (c.communicator) {
+    if (!first) worker.open_gate();
+    await(c.session, to);
+    seconds = worker.seconds_between(from, to) / (2 * rounds);
+  }
+  return c.group.greatest(seconds);
+}
+
 // Of these the times of a job's own messages matter: its buckets, and its weights to and from a server.
 bool carries_buckets(const CollectiveCurve& curve) {
   const bool is_used = curve.kind == CollectiveKind::all_reduce || curve.kind == CollectiveKind::reduce ||
@@ -128,8 +164,10 @@ CollectiveEntry measure_size(Curve& c, std::int64_t bytes) {
   }
   start = c.session.clock.now();
   spent = 0;
+  if (has_root(c.curve.kind)) time_half_round(c, bytes, 1, true);  // connections
   while (!rule.done(isolated, spent)) {
-    isolated.push_back(time_isolated(c, bytes));
+    isolated.push_back(has_root(c.curve.kind) ? time_half_round(c, bytes, half_rounds, false)
+                                              : time_isolated(c, bytes));
     spent = spent_since(start);
   }
   double host_seconds = 0;

@@ -93,6 +93,32 @@ TEST_CASE("times of collectives come out as they were put in, denser where the p
   }
 }
 
+// Reductions take three times as long as broadcasts here: half a round is twice a broadcast.
+TEST_CASE("a broadcast and a reduction alone are half of a round of both") {
+  test::FakeClock clock;
+  test::FakeScript script;
+  script.devices = 2;
+  script.collective = [](CollectiveKind kind, std::int64_t bytes, int, const std::string&,
+                         const std::string&) {
+    const double seconds = 20e-6 + static_cast<double>(bytes) / 100e9;
+    return test::FakeChoice{"RING proto SIMPLE channel{Lo..Hi}={0..7}",
+                            kind == CollectiveKind::reduce ? 3 * seconds : seconds};
+  };
+  test::FakeBackend backend(script, clock);
+  for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
+    CollectiveCurve curve;
+    curve.kind = kind;
+    CollectiveOptions options;
+    options.most_bytes = 1 << 20;
+    for (const CollectiveEntry& entry : run_curve(backend, clock, 2, curve, options)) {
+      const double one = 20e-6 + static_cast<double>(entry.bytes) / 100e9;
+      CHECK(entry.time.median ==
+            doctest::Approx(kind == CollectiveKind::reduce ? 3 * one : one).epsilon(0.1));
+      CHECK(entry.isolated.median == doctest::Approx(2 * one).epsilon(0.1));
+    }
+  }
+}
+
 TEST_CASE("the sizes of a job's buckets are measured too, in the collectives that carry them") {
   test::FakeClock clock;
   test::FakeScript script;
