@@ -5,7 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
@@ -128,6 +133,27 @@ int validate_parts_of(const ValidateOptions& options, double bound) {
   return bound < 0 ? 0 : judge_parts(validation, bound);
 }
 
+// What is said of many rows alike is said once: of each kind (the words before the colon) the first, all with
+// -v.
+void tell_notes(const Validation& validation) {
+  std::vector<std::pair<std::string, std::string>> notes;  // of which row
+  for (const ValidationRow& row : validation.rows)
+    for (const std::string& each : row.notes) notes.emplace_back(each, row.scenario);
+  for (const JobRow& row : validation.jobs)
+    for (const std::string& each : row.notes) notes.emplace_back(each, row.scenario);
+  const auto kind_of = [](const std::string& text) { return text.substr(0, text.find(':')); };
+  std::map<std::string, int> counts;
+  for (const auto& [text, row] : notes) ++counts[kind_of(text)];
+  std::set<std::string> told;
+  for (const auto& [text, row] : notes) {
+    const std::string kind = kind_of(text);
+    const int others = counts[kind] - 1;
+    const bool all = verbosity() == Verbosity::verbose;
+    if (!all && !told.insert(kind).second) continue;
+    note(row + ": " + text + (all || others == 0 ? "" : fmt::format("; {} more (-v)", others)));
+  }
+}
+
 int validate(const ValidateOptions& options) {
   const double bound = options.max_error.empty() ? -1 : read_percent(options.max_error);
   if (options.json == "-" && options.csv == "-") {
@@ -148,12 +174,7 @@ int validate(const ValidateOptions& options) {
       skipped);
   end_progress();
   for (const std::string& each : skipped) warning(each + "; left out");
-  for (const ValidationRow& row : validation.rows) {
-    for (const std::string& each : row.notes) note(row.scenario + ": " + each);
-  }
-  for (const JobRow& row : validation.jobs) {
-    for (const std::string& each : row.notes) note(row.scenario + ": " + each);
-  }
+  tell_notes(validation);
 
   write_target(options.json, write_validation_json, validation);
   write_target(options.csv, write_validation_csv, validation);

@@ -62,6 +62,7 @@ std::string common(std::span<const Result> results, Get get) {
 }  // namespace
 
 std::string grouped(double number) {
+  if (number != 0 && std::fabs(number) < 1) return fmt::format("{:.2g}", number);
   if (std::fabs(number) < 1000) return fmt::format("{:.{}f}", number, std::fabs(number) < 100 ? 1 : 0);
   return whole(std::llround(number));
 }

@@ -89,6 +89,27 @@ TEST_CASE("validate reads a folder and reports errors, JSON and CSV") {
   CHECK(json::parse(test::read_file(records.path("summary.json"))) == result);
 }
 
+TEST_CASE("validate says once what holds for many rows, and all of it with -v") {
+  TemporaryFolder folder;
+  for (const char* name : {"a", "b", "c"}) {
+    RunRecord r = record(name, 0.002, 0.002);
+    r.workers = 2;
+    r.prediction->one_worker_step = 0.001;
+    write_run_record(r, folder.path(std::string(name) + ".json"));
+  }
+  const auto count = [](const std::string& text) {
+    int found = 0;
+    for (std::size_t at = text.find("naive: no measured"); at != std::string::npos;
+         at = text.find("naive: no measured", at + 1))
+      ++found;
+    return found;
+  };
+  const Finished once = run_foretrain({"validate", folder.path("")});
+  CHECK(count(once.err) == 1);
+  CHECK(contains(once.err, "2 more (-v)"));
+  CHECK(count(run_foretrain({"validate", folder.path(""), "-v"}).err) == 3);
+}
+
 TEST_CASE("validate --max-error sets exit status 3") {
   const Records records;
   CHECK(run_foretrain({"validate", records.path(""), "--max-error", "5%"}).status == 0);
