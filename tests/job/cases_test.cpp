@@ -173,3 +173,30 @@ TEST_CASE("case 5: batch 32 from 64 and 256, and bounds from one point alone") {
   CHECK(one.job->high == doctest::Approx(2 * 7952.41).epsilon(0.01));
   CHECK_FALSE(one.extrapolated.empty());
 }
+
+TEST_CASE("case 5: checkpoints cost what they did, and a second process a node lies between two bounds") {
+  const JobPrediction job = *predicted("5-batch-64-checkpoints").job;
+  CHECK(job.time == doctest::Approx(7954.38).epsilon(1e-5));
+  const JobPrediction without = *predicted("5-batch-64-checkpoints", {"job.checkpoint=null"}).job;
+  CHECK(without.time == doctest::Approx(7952.41).epsilon(1e-5));
+
+  const std::string crowded = "profile={ steps: [[64, 203.582 ms], [256, 625.768 ms]], gradients: 5 MB }";
+  for (const char* batch : {"64", "256"}) {
+    for (const char* nodes : {"1", "2", "3"}) {
+      CAPTURE(batch);
+      CAPTURE(nodes);
+      const auto time = [&](const char* processes, std::vector<std::string> more = {}) {
+        more.insert(more.end(),
+                    {std::string("cluster.nodes=") + nodes, std::string("cluster.processes=") + processes,
+                     std::string("batch.per_worker=") + batch});
+        return predicted("5-two-processes-a-node", more).job->time;
+      };
+      // Twice the workers halve the updates: at best the time, at worst what the exchange adds is lost.
+      const double one = time("1"), best = time("2"), worst = time("2", {crowded});
+      CHECK(best >= 0.5 * one);
+      CHECK(best < 0.6 * one);
+      CHECK(worst > 0.85 * one);
+      CHECK(worst < 1.1 * one);
+    }
+  }
+}
