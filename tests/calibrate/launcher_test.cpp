@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sim/base/error.hpp"
+#include "tests/support/environments.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
@@ -12,10 +13,7 @@ using namespace foretrain::calibrate;
 namespace {
 
 Environment of(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const char* name) -> const char* {
-    const auto known = variables.find(name);
-    return known == variables.end() ? nullptr : known->second.c_str();
-  };
+  return test::environment_of(std::move(variables));
 }
 
 }  // namespace

@@ -2,21 +2,14 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
-
 #include "sim/base/error.hpp"
+#include "tests/support/environments.hpp"
 
 using namespace foretrain;
 
 namespace {
 
-Environment environment_of(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const char* name) -> const char* {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  };
-}
-
+using test::environment_of;
 using Kind = LaunchEnvironment::Kind;
 
 }  // namespace

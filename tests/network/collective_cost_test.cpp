@@ -3,27 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/network/collective_measurements.hpp"
 #include "sim/network/families.hpp"
+#include "tests/support/topologies.hpp"
 
 using namespace foretrain;
 
 namespace {
 
-std::vector<int> all_ranks(const Topology& topology) {
-  std::vector<int> ranks(topology.workers.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-Topology star(int hosts, double gigabits, double microseconds) {
-  return make_topology(
-      Star{hosts, Rate::bits_per_second(gigabits * 1e9), Time::microseconds(microseconds), {}});
-}
+using test::all_ranks;
+using test::star;
 
 Topology nodes_of(int nodes, int gpus, double gigabits) {
   EthernetNodes family;

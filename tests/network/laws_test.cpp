@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/network/stepwise.hpp"
+#include "tests/support/topologies.hpp"
 
 using namespace foretrain;
 
@@ -51,11 +51,7 @@ Topology random_topology(std::uint64_t seed) {
   return topology;
 }
 
-std::vector<int> all_ranks(const Topology& topology) {
-  std::vector<int> ranks(topology.workers.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
+using test::all_ranks;
 
 StepwiseResult replayed(const Topology& topology, CollectiveKind kind, CollectiveAlgorithm algorithm) {
   Routes routes(topology);

@@ -10,21 +10,14 @@
 #include "sim/base/random.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/network/families.hpp"
+#include "tests/support/topologies.hpp"
 
 using namespace foretrain;
 
 namespace {
 
-std::vector<int> all_ranks(const Topology& topology) {
-  std::vector<int> ranks(topology.workers.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-Topology star(int hosts, double gigabits, double microseconds) {
-  return make_topology(
-      Star{hosts, Rate::bits_per_second(gigabits * 1e9), Time::microseconds(microseconds), {}});
-}
+using test::all_ranks;
+using test::star;
 
 double stepwise(const Topology& topology, CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
                 std::vector<int> ranks = {}, const StepwiseOptions& options = {}) {
