@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -181,6 +182,7 @@ int validate(const ValidateOptions& options) {
   if (options.json != "-" && options.csv != "-") {
     ValidationTableOptions table;
     table.style = text_style(STDOUT_FILENO);
+    if (!is_terminal(STDOUT_FILENO)) table.style.width = std::numeric_limits<int>::max();
     table.profile = profile_list(options.profiles);
     write_file("-", validation_table(validation, table));
   }

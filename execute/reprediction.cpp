@@ -45,7 +45,7 @@ std::string beside(const fs::path& record, const std::string& setting) {
   const fs::path named = setting.substr(key.size());
   const fs::path moved = fs::absolute(record).parent_path() / named.filename();
   std::error_code error;
-  const bool has_moved = named.is_absolute() && !fs::exists(named, error) && fs::exists(moved, error);
+  const bool has_moved = !fs::exists(named, error) && fs::exists(moved, error);
   return has_moved ? std::string(key) + moved.string() : setting;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "sim/output/csv.hpp"
 
@@ -107,7 +108,43 @@ std::string network_text(const ValidationRow& row) {
   return row.nodes > 1 ? fmt::format("{} nodes, {}", row.nodes, network) : network;
 }
 
-std::string rows_table(const std::vector<ValidationRow>& rows) {
+// "ethernet 10 Gbit/s tcp" on two nodes: "2 x 10 Gbit/s".
+std::string short_network_text(const ValidationRow& row) {
+  if (row.nodes < 2) return row.network.empty() ? "-" : row.network;
+  std::istringstream words(row.network);
+  std::string before, word;
+  while (words >> word && word.find("bit/s") == std::string::npos) before = word;
+  return fmt::format("{} x {}", row.nodes,
+                     word.find("bit/s") == std::string::npos ? row.network : before + ' ' + word);
+}
+
+// What a terminal of 80 columns has room for.
+std::string narrow_rows_table(const std::vector<ValidationRow>& rows, int width) {
+  using Align = TextTable::Align;
+  TextTable table({Align::left, Align::left, Align::right, Align::right, Align::right, Align::left});
+  table.add({"model, batch, strategy, GPUs", "network", "measured", "error", "now", ""});
+  bool any_noisy = false;
+  for (const ValidationRow& row : rows) {
+    std::optional<double> now;
+    if (row.now.step && row.measured > 0) now = *row.now.step / row.measured - 1;
+    any_noisy |= row.noisy();
+    const auto brief = [](const std::optional<double>& error) {
+      return error ? fmt::format("{:+.1f} %", *error * 100) : "-";
+    };
+    const std::string mark = !row.hit || *row.hit ? "" : hit_text(row);
+    table.add({fmt::format("{} {} {} x{}", row.model, row.batch_per_worker,
+                           row.strategy == "parameter_server" ? "server" : row.strategy, row.workers),
+               short_network_text(row), time_text(row.measured), brief(row.error), brief(now),
+               mark + (row.noisy() ? "~" : "")});
+  }
+  std::string out = table.text("", width, 0);
+  out += wrapped("above, below: the measured median lies there of the 90 % interval", width, "", "  ");
+  if (any_noisy) out += wrapped("~: repeats differ so much that the row is shown apart", width, "", "  ");
+  out += wrapped("all columns: a wider terminal, --csv or --json", width, "", "  ");
+  return out;
+}
+
+std::string rows_table(const std::vector<ValidationRow>& rows, int width) {
   using Align = TextTable::Align;
   TextTable table({Align::left, Align::left, Align::right, Align::right, Align::left, Align::left,
                    Align::right, Align::right, Align::right, Align::right, Align::left, Align::right,
@@ -125,7 +162,8 @@ std::string rows_table(const std::vector<ValidationRow>& rows) {
                signed_percent(row.error), hit_text(row) + (row.noisy() ? ", noisy" : ""),
                signed_percent(now_error), joined(row.distance, ", ")});
   }
-  return table.text();
+  const std::string text = table.text();
+  return display_width(text.substr(0, text.find('\n'))) > width ? narrow_rows_table(rows, width) : text;
 }
 
 void write_job(JsonWriter& json, const JobRow& job) {
@@ -148,40 +186,52 @@ void write_job(JsonWriter& json, const JobRow& job) {
   json.end_object();
 }
 
-// What happens several times is shown with the time of each.
-std::string job_table(const JobRow& job) {
+// What happens several times is shown with the time of each; in few columns, with that alone.
+std::string job_table(const JobRow& job, int width) {
   using Align = TextTable::Align;
-  TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
-                   Align::right, Align::right});
-  table.add(
+  std::vector<Align> right(8, Align::right);
+  right.front() = Align::left;
+  TextTable wide(right);
+  right.resize(6);
+  TextTable narrow(right);
+  wide.add(
       {"job " + job.scenario, "count", "each took", "predicted", "all took", "predicted", "error", "now"});
+  narrow.add({"job " + job.scenario, "count", "each took", "predicted", "error", "now"});
   for (const JobPartRow& part : job.parts) {
     const std::optional<double> predicted = part.predicted_before ? part.predicted_before : part.predicted;
     const double count = std::max(1, part.count);
     const bool repeats = part.count > 1 && part.measured > 0;
     const auto each = [&](std::optional<double> seconds) {
       if (seconds && repeats) *seconds /= count;
-      return repeats ? optional_time(seconds) : "";
+      return optional_time(seconds);
     };
     std::optional<double> now;
     if (part.predicted && part.measured > 0) now = *part.predicted / part.measured - 1;
-    table.add({part.what, std::to_string(part.count), each(part.measured), each(predicted),
-               time_text(part.measured), optional_time(predicted), signed_percent(part.error),
-               signed_percent(now)});
+    const std::string counted = std::to_string(part.count);
+    wide.add({part.what, counted, repeats ? each(part.measured) : "", repeats ? each(predicted) : "",
+              time_text(part.measured), optional_time(predicted), signed_percent(part.error),
+              signed_percent(now)});
+    narrow.add({part.what, counted, each(part.measured), each(predicted), signed_percent(part.error),
+                signed_percent(now)});
   }
-  return table.text();
+  const std::string text = wide.text();
+  return display_width(text.substr(0, text.find('\n'))) > width ? narrow.text("", width, 0) : text;
 }
 
-void add_summary(TextTable& table, const std::string& name, const ErrorSummary& s) {
-  auto optional_percent = [](const std::optional<double>& value) { return value ? percent(*value) : "-"; };
-  if (s.rows == 0) {
-    table.add({name, "0", "-", "-", "-", "-", "-", "-", "-"});
-    return;
-  }
-  table.add({name, std::to_string(s.rows), percent(s.mean_abs_error), percent(s.max_abs_error),
-             signed_percent(s.mean_error), fmt::format("{:.0f} %", s.coverage * 100),
-             percent(s.interval_width), optional_percent(s.naive_mean_abs_error),
-             s.skill ? fmt::format("{:.2f}", *s.skill) : "-"});
+std::vector<std::string> summary_cells(const std::string& name, const ErrorSummary& s) {
+  const auto optional_percent = [](const std::optional<double>& value) {
+    return value ? percent(*value) : "-";
+  };
+  if (s.rows == 0) return {name, "0", "-", "-", "-", "-", "-", "-", "-"};
+  return {name,
+          std::to_string(s.rows),
+          percent(s.mean_abs_error),
+          percent(s.max_abs_error),
+          signed_percent(s.mean_error),
+          fmt::format("{:.0f} %", s.coverage * 100),
+          percent(s.interval_width),
+          optional_percent(s.naive_mean_abs_error),
+          s.skill ? fmt::format("{:.2f}", *s.skill) : "-"};
 }
 
 }  // namespace
@@ -253,26 +303,36 @@ void write_validation_csv(const Validation& validation, const TextSink& sink) {
 }
 
 std::string validation_table(const Validation& validation, const ValidationTableOptions& options) {
+  constexpr int widest_summary = 90;
   using Align = TextTable::Align;
-  std::string out = rows_table(validation.rows);
-  TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
-                   Align::right, Align::right, Align::right});
-  table.add({"", "rows", "mean |e|", "max |e|", "mean e", "coverage", "width", "naive |e|", "skill"});
-  add_summary(table, "all", validation.summary);
-  for (const NamedSummary& part : validation.groups) add_summary(table, "group " + part.name, part.summary);
+  const int width = options.style.width;
+  std::string out = rows_table(validation.rows, width);
+  const std::size_t columns = width < widest_summary ? 8 : 9;  // skill follows from the two before it
+  std::vector<Align> aligned(columns, Align::right);
+  aligned.front() = Align::left;
+  TextTable table(std::move(aligned));
+  const auto add = [&table, columns](std::vector<std::string> cells) {
+    cells.resize(columns);
+    table.add(std::move(cells));
+  };
+  const auto add_summary = [&add](const std::string& name, const ErrorSummary& summary) {
+    add(summary_cells(name, summary));
+  };
+  add({"", "rows", "mean |e|", "max |e|", "mean e", "coverage", "width", "naive |e|", "skill"});
+  add_summary("all", validation.summary);
+  for (const NamedSummary& part : validation.groups) add_summary("group " + part.name, part.summary);
   for (const NamedSummary& part : validation.by_distance) {
-    add_summary(table, part.name == "in_sample" ? "all seen" : "not seen: " + part.name, part.summary);
+    add_summary(part.name == "in_sample" ? "all seen" : "not seen: " + part.name, part.summary);
   }
   if (validation.now.rows > 0) {
     const std::string with = options.profile.empty() ? "" : ", profile " + options.profile;
-    add_summary(table, "predicted now" + with, validation.now);
+    add_summary("predicted now" + with, validation.now);
     for (const NamedSummary& part : validation.now_by_distance) {
-      add_summary(table, part.name == "in_sample" ? "  now, all seen" : "  now, not seen: " + part.name,
-                  part.summary);
+      add_summary(part.name == "in_sample" ? "all seen now" : "unseen " + part.name + " now", part.summary);
     }
   }
-  out += '\n' + table.text();
-  for (const JobRow& job : validation.jobs) out += '\n' + job_table(job);
+  out += '\n' + table.text("", width, 0);
+  for (const JobRow& job : validation.jobs) out += '\n' + job_table(job, width);
   if (validation.memory_max_abs_error) {
     out += fmt::format("\npeak memory of a GPU: mean |error| {}, worst {}\n",
                        percent(*validation.memory_mean_abs_error), percent(*validation.memory_max_abs_error));

@@ -1,8 +1,10 @@
 #include "execute/validation.hpp"
 
 #include <doctest/doctest.h>
+
 #include <fmt/format.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -256,8 +258,15 @@ TEST_CASE("JSON has the contract's keys, CSV the same cells, the table every row
   }
   CHECK(csv.find("\n\"two, quoted\",g,resnet50,bf16,64,2,1,nvlink,0.1,") != std::string::npos);
   CHECK(csv.find(",true,batch gpus,,\n") != std::string::npos);
-  const std::string table = validation_table(v, {});
+  ValidationTableOptions wide;
+  wide.style.width = 1000;
+  const std::string table = validation_table(v, wide);
   CHECK(table.find("resnet50") != std::string::npos);
   CHECK(table.find("+4.00 %") != std::string::npos);
   CHECK(table.find("batch, gpus") != std::string::npos);
+  // In 80 columns every row still, with what matters most.
+  const std::string narrow = validation_table(v, {});
+  CHECK(narrow.find("+4.0 %") != std::string::npos);
+  std::istringstream lines(narrow);
+  for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
 }
