@@ -7,8 +7,6 @@ using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
 
-constexpr auto number = memory::data_type::f32;
-
 // Scratchpads are ours, so that they are counted and shared.
 dnnl::primitive_attr attributes(bool relu = false) {
   dnnl::primitive_attr attributes;
@@ -54,7 +52,13 @@ dnnl::stream& stream_of_thread() {
   return stream;
 }
 
-Layout plain_layout(const Dims& dims) {
+bool has_bf16() {
+  const auto isa = static_cast<int>(dnnl::get_effective_cpu_isa());
+  const auto wanted = static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & wanted) == wanted;  // sets of instructions are bits that include each other
+}
+
+Layout plain_layout(const Dims& dims, Number number) {
   Dims strides(dims.size());
   memory::dim stride = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
@@ -64,7 +68,7 @@ Layout plain_layout(const Dims& dims) {
   return Layout(dims, number, strides);
 }
 
-Layout any_layout(const Dims& dims) {
+Layout any_layout(const Dims& dims, Number number) {
   return Layout(dims, number, memory::format_tag::any);
 }
 
@@ -82,7 +86,7 @@ Layout simplest(const Layout& layout) {
 }
 
 std::int64_t floats_of(const Layout& layout) {
-  return static_cast<std::int64_t>(layout.get_size() / sizeof(float));
+  return static_cast<std::int64_t>((layout.get_size() + sizeof(float) - 1) / sizeof(float));
 }
 
 memory memory_at(const Layout& layout, float* data) {

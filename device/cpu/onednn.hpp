@@ -15,15 +15,19 @@ namespace foretrain::device::cpu {
 using Layout = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
+// Whether the processor multiplies numbers of bf16.
+bool has_bf16();
+
 const dnnl::engine& engine();
 dnnl::stream& stream_of_thread();
 
-Layout plain_layout(const Dims& dims);  // fp32, row-major
-Layout any_layout(const Dims& dims);
+using Number = dnnl::memory::data_type;
+Layout plain_layout(const Dims& dims, Number number = Number::f32);  // row-major
+Layout any_layout(const Dims& dims, Number number = Number::f32);
 Layout no_layout();
 // The row-major layout of the same dimensions, where both are one in memory; else the layout itself.
 Layout simplest(const Layout& layout);
-std::int64_t floats_of(const Layout& layout);  // padding included
+std::int64_t floats_of(const Layout& layout);  // padding included; of shorter numbers, that take as much room
 dnnl::memory memory_at(const Layout& layout, float* data);
 
 // A primitive with what it reads and writes.

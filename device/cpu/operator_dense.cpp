@@ -36,19 +36,36 @@ auto made(Shape shape, const Make& make) {
   try {
     return make(shape);
   } catch (const dnnl::error&) {
-    shape.source = any_layout(shape.source.dims());
-    shape.destination = any_layout(shape.destination.dims());
+    shape.source = any_layout(shape.source.dims(), shape.source.data_type());
+    shape.destination = any_layout(shape.destination.dims(), shape.destination.data_type());
     return make(shape);
   }
 }
+
+// What the backward primitives read and write: gradients of the result as the forward one reads numbers,
+// those of input and weights in fp32.
+template <typename Shape>
+struct BackwardShapes {
+  Shape data, weights;
+  explicit BackwardShapes(const Shape& forward) : data(forward), weights(forward) {
+    data.relu = weights.relu = false;
+    if (forward.source.data_type() == Number::f32) return;
+    const Number number = forward.source.data_type();
+    data.source = any_layout(forward.source.dims());
+    data.weights = any_layout(forward.weights.dims(), number);
+    data.destination = weights.destination = any_layout(forward.destination.dims(), number);
+    weights.weights = any_layout(forward.weights.dims());
+  }
+};
 
 Parts convolution_parts(ConvolutionShape shape) {
   const auto forward = convolution_forward(shape);
   shape.source = forward.src_desc();
   shape.destination = forward.dst_desc();
-  shape.relu = false;
-  const auto data = made(shape, [&](const auto& s) { return convolution_backward_data(s, forward); });
-  const auto weights = made(shape, [&](const auto& s) { return convolution_backward_weights(s, forward); });
+  const BackwardShapes<ConvolutionShape> back(shape);
+  const auto data = made(back.data, [&](const auto& s) { return convolution_backward_data(s, forward); });
+  const auto weights =
+      made(back.weights, [&](const auto& s) { return convolution_backward_weights(s, forward); });
   using F = dnnl::convolution_forward;
   using D = dnnl::convolution_backward_data;
   using W = dnnl::convolution_backward_weights;
@@ -58,9 +75,14 @@ Parts convolution_parts(ConvolutionShape shape) {
 
 Parts product_parts(ProductShape shape) {
   const auto forward = product_forward(shape);
-  shape.relu = false;
-  const auto data = made(shape, [&](const auto& s) { return product_backward_data(s, forward); });
-  const auto weights = made(shape, [&](const auto& s) { return product_backward_weights(s, forward); });
+  BackwardShapes<ProductShape> back(shape);
+  // Rows as they lie.
+  back.data.source = plain_layout(shape.source.dims());
+  back.data.destination = back.weights.destination =
+      plain_layout(shape.destination.dims(), shape.source.data_type());
+  const auto data = made(back.data, [&](const auto& s) { return product_backward_data(s, forward); });
+  const auto weights =
+      made(back.weights, [&](const auto& s) { return product_backward_weights(s, forward); });
   using F = dnnl::inner_product_forward;
   using D = dnnl::inner_product_backward_data;
   using W = dnnl::inner_product_backward_weights;
@@ -114,8 +136,8 @@ class Dense : public Operator {
     if (bias != nullptr) arguments.insert({DNNL_ARG_BIAS, memory_at(bias_layout(), bias)});
     forward_ = finish(forward, std::move(arguments), p);
 
-    bind_data(p);
     bind_weights(p, source);
+    bind_data(p);
   }
 
   int launches(Pass pass) const override {
@@ -181,12 +203,14 @@ class Dense : public Operator {
     return Call(part.primitive, std::move(arguments));
   }
 
-  // The output's gradient as a part wants it.
+  // The output's gradient as a part wants it. The pass of the weights comes before that of the input, and
+  // what it has reordered serves both.
   float* destination(const Part& part, std::vector<Call>& before, const Places& p) {
     if (part.destination == parts_.forward.destination) return p.gradient;
-    float* own = keep(floats_of(part.destination), p);
-    before.push_back(reorder(parts_.forward.destination, p.gradient, part.destination, own));
-    return own;
+    if (&part == &parts_.data && part.destination == parts_.weights.destination) return reordered_;
+    reordered_ = keep(floats_of(part.destination), p);
+    before.push_back(reorder(parts_.forward.destination, p.gradient, part.destination, reordered_));
+    return reordered_;
   }
 
   void bind_data(const Places& p) {
@@ -194,8 +218,9 @@ class Dense : public Operator {
     has_data_ = p.inputs[0].gradient != nullptr;
     if (!has_data_) return;
     input_gradient_ = p.inputs[0].gradient;
-    const bool is_inside = part.source == parts_.forward.source;
-    const bool in_place = is_inside && inside_ == source_;
+    // A linear layer's rows are the same numbers in other dimensions.
+    const Layout own = part.source.dims() == source_.dims() ? part.source : plain_layout(source_.dims());
+    const bool in_place = own == source_;
     adds_data_ = in_place && p.inputs[0].adds;
     float* target = in_place && !p.inputs[0].adds ? input_gradient_ : p.scratch;
     data_ = finish(part,
@@ -204,8 +229,7 @@ class Dense : public Operator {
                     {DNNL_ARG_DIFF_SRC, memory_at(part.source, target)}},
                    p);
     if (!in_place) {
-      after_data_.push_back(
-          reorder(is_inside ? inside_ : part.source, p.scratch, source_, input_gradient_, p.inputs[0].adds));
+      after_data_.push_back(reorder(own, p.scratch, source_, input_gradient_, p.inputs[0].adds));
     }
   }
 
@@ -254,11 +278,16 @@ class Dense : public Operator {
   Layout source_, inside_, plain_, output_;
   std::vector<Block> kept_;
   float *weight_ = nullptr, *gradient_ = nullptr, *packed_ = nullptr, *packed_back_ = nullptr;
+  float* reordered_ = nullptr;  // the output's gradient
   float *input_gradient_ = nullptr, *scratch_ = nullptr, *bias_gradient_ = nullptr, *own_bias_ = nullptr;
   std::vector<Call> packs_, before_forward_, before_data_, after_data_, before_weights_;
   Call forward_, data_, sets_weights_, adds_weights_, puts_in_order_, puts_in_order_adding_;
   bool has_data_ = false, adds_data_ = false, is_put_in_order_ = false, shares_gradient_ = false;
 };
+
+Number number_of(const OperatorPlan& plan) {
+  return plan.bf16 ? Number::bf16 : Number::f32;
+}
 
 }  // namespace
 
@@ -272,8 +301,8 @@ std::unique_ptr<Operator> make_convolution(const OperatorPlan& plan) {
     weights.insert(weights.begin(), window.groups);
   }
   ConvolutionShape shape;
-  shape.source = any_layout(dims_of(plan.batch, in));
-  shape.weights = any_layout(weights);
+  shape.source = any_layout(dims_of(plan.batch, in), number_of(plan));
+  shape.weights = any_layout(weights, number_of(plan));
   shape.bias = layer.bias ? plain_layout({layer.output[0]}) : no_layout();
   shape.destination = any_layout(dims_of(plan.batch, layer.output));
   shape.window = window;
@@ -289,14 +318,14 @@ std::unique_ptr<Operator> make_linear(const OperatorPlan& plan) {
   const std::int64_t rows = rows_of(plan.batch, layer.output), out = features_of(layer.output);
   const std::int64_t in = features_of(plan.model.layers[static_cast<std::size_t>(layer.inputs[0])].output);
   ProductShape shape;
-  shape.source = plain_layout({rows, in});
-  shape.weights = any_layout({out, in});
+  shape.source = plain_layout({rows, in}, number_of(plan));
+  shape.weights = any_layout({out, in}, number_of(plan));
   shape.bias = layer.bias ? plain_layout({out}) : no_layout();
   shape.destination = plain_layout({rows, out});
   shape.relu = plan.relu;
   return std::make_unique<Dense>(layer, product_parts(shape), plan.inputs[0],
-                                 plain_layout(plan.inputs[0].dims()), plain_layout({out, in}),
-                                 plain_layout(dims_of(plan.batch, layer.output)));
+                                 plain_layout(plan.inputs[0].dims(), number_of(plan)),
+                                 plain_layout({out, in}), plain_layout(dims_of(plan.batch, layer.output)));
 }
 
 }  // namespace foretrain::device::cpu

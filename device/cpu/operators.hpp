@@ -42,6 +42,7 @@ struct OperatorPlan {
   bool relu = false;           // fused behind it
   std::vector<Layout> inputs;  // as they lie in memory
   std::uint64_t seed = 1;
+  bool bf16 = false;  // convolutions and linear layers read numbers of bf16; sums and all else are of fp32
 };
 
 class Operator {

@@ -24,8 +24,12 @@ void check(const Model& model, const BuildOptions& options) {
   if (!model.is_graph())
     unavailable("model '" + model.name + "' is a list of parameters and has no layers to compute");
   if (options.batch < 1) throw Error(ErrorKind::input, "a batch has at least one sample");
-  if (options.precision != Precision::fp32)
-    unavailable(std::string("the cpu backend computes in fp32, not in ") + name_of(options.precision));
+  if (options.precision != Precision::fp32 && options.precision != Precision::bf16)
+    unavailable(std::string("the cpu backend computes in fp32 and bf16, not in ") +
+                name_of(options.precision));
+  if (options.precision == Precision::bf16 && !has_bf16())
+    unavailable(
+        "this processor has no instructions for bf16 (AVX-512 BF16): the cpu backend computes in fp32 on it");
   if (options.gradients != ElementType::fp32) unavailable("the cpu backend keeps gradients in fp32");
   for (const Layer& layer : model.layers)
     if (layer.kind == LayerKind::measured)
@@ -251,7 +255,8 @@ class CpuProgram : public Program {
                         .batch = options_.batch,
                         .relu = relus_[i] >= 0,
                         .inputs = {},
-                        .seed = options_.seed};
+                        .seed = options_.seed,
+                        .bf16 = options_.precision == Precision::bf16};
       for (const int input : layer.inputs) plan.inputs.push_back(layouts_[at(input)]);
       operators_[i] = make_operator(plan);
       layouts_[i] = simplest(operators_[i]->output());

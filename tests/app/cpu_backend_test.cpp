@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include "execute/run_record_json.hpp"
@@ -11,6 +12,7 @@
 #include "tests/support/records.hpp"
 
 using namespace foretrain;
+using device::Backend;
 using test::Finished;
 using test::read_record;
 using test::run_foretrain;
@@ -50,25 +52,32 @@ struct Folder : TemporaryFolder {
   }
 };
 
-// Two processes of one run, as a script starts them; `first` holds rank 0.
+// Two processes of one run; `first` holds rank 0.
 struct Pair {
   Finished first, second;
 };
 
-Pair run_pair(const Folder& folder, const std::vector<std::string>& arguments, test::RunOptions second = {}) {
+// What a launcher sets of rank 0 or 1.
+using Launcher = std::function<std::vector<std::string>(const std::string& rank)>;
+
+Pair run_pair(const Folder& folder, const std::vector<std::string>& arguments, const Launcher& launcher,
+              test::RunOptions second = {}) {
   Pair pair;
-  const auto environment = [&](const char* node) {
-    return std::vector<std::string>{std::string("NODE_RANK=") + node, "NNODES=2",
-                                    std::string("NCCL_HOSTID=node") + node,
-                                    "FORETRAIN_RENDEZVOUS=" + folder.path("meeting")};
-  };
-  second.environment = environment("1");
+  second.environment = launcher("1");
   std::thread other([&] { pair.second = folder.run(arguments, second); });
   test::RunOptions first;
-  first.environment = environment("0");
+  first.environment = launcher("0");
   pair.first = folder.run(arguments, first);
   other.join();
   return pair;
+}
+
+// As a script starts them, each on a node of its own.
+Launcher script(const Folder& folder) {
+  return [&folder](const std::string& rank) {
+    return std::vector<std::string>{"NODE_RANK=" + rank, "NNODES=2", "NCCL_HOSTID=node" + rank,
+                                    "FORETRAIN_RENDEZVOUS=" + folder.path("meeting")};
+  };
 }
 
 }  // namespace
@@ -86,7 +95,7 @@ TEST_CASE("run trains on the cpu backend, alone and by two processes that end wi
   CHECK(single.machine.gpu.find("1 thread") != std::string::npos);
 
   const std::string two = folder.write("two.yaml", scenario(two_nodes));
-  const Pair pair = run_pair(folder, {two, "--out", folder.path("two.json")});
+  const Pair pair = run_pair(folder, {two, "--out", folder.path("two.json")}, script(folder));
   CAPTURE(pair.first.err);
   CAPTURE(pair.second.err);
   REQUIRE(pair.first.status == 0);
@@ -101,6 +110,43 @@ TEST_CASE("run trains on the cpu backend, alone and by two processes that end wi
         std::vector<std::string>{"one.json", "one.yaml", "tiny.yaml", "two.json", "two.yaml"});
 }
 
+TEST_CASE("processes of mpirun, srun and torchrun find each other on the cpu backend") {
+  Backend* cpu = test::cpu_backend();
+  if (cpu == nullptr || cpu->device_count() < 2) return;
+  const Folder folder;
+  const std::string two = folder.write("two.yaml", scenario("{ topology: one-node, workers: 2 }"));
+  const std::pair<const char*, Launcher> launchers[] = {
+      {"mpirun",
+       [](const std::string& rank) {
+         return std::vector<std::string>{"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=2",
+                                         "OMPI_COMM_WORLD_LOCAL_RANK=" + rank};
+       }},
+      {"srun",
+       [](const std::string& rank) {
+         return std::vector<std::string>{"SLURM_STEP_ID=0", "SLURM_PROCID=" + rank, "SLURM_NTASKS=2",
+                                         "SLURM_LOCALID=" + rank};
+       }},
+      {"torchrun", [](const std::string& rank) {
+         return std::vector<std::string>{"RANK=" + rank, "WORLD_SIZE=2", "LOCAL_RANK=" + rank};
+       }}};
+  for (const auto& [name, launcher] : launchers) {
+    CAPTURE(std::string(name));
+    const std::string out = folder.path(std::string(name) + ".json");
+    const Pair pair = run_pair(folder, {two, "--out", out}, [&](const std::string& rank) {
+      std::vector<std::string> variables = launcher(rank);
+      variables.push_back("FORETRAIN_RENDEZVOUS=" + folder.path("meeting"));
+      return variables;
+    });
+    CAPTURE(pair.first.err);
+    CAPTURE(pair.second.err);
+    REQUIRE(pair.first.status == 0);
+    CHECK(pair.second.status == 0);
+    const RunRecord record = read_record(out);
+    REQUIRE(record.ranks.size() == 2);
+    CHECK(record.ranks[0].checksum == record.ranks[1].checksum);
+  }
+}
+
 TEST_CASE("a peer on the cpu backend that is killed is an error of the others within seconds") {
   if (test::cpu_backend() == nullptr) return;
   const Folder folder;
@@ -108,8 +154,9 @@ TEST_CASE("a peer on the cpu backend that is killed is an error of the others wi
   test::RunOptions killed;
   killed.signal_after_ms = 2500;
   killed.signal = SIGKILL;
-  const Pair pair = run_pair(
-      folder, {two, "--out", folder.path("two.json"), "--soak", "600", "--time-limit", "20"}, killed);
+  const Pair pair =
+      run_pair(folder, {two, "--out", folder.path("two.json"), "--soak", "600", "--time-limit", "20"},
+               script(folder), killed);
   CAPTURE(pair.first.err);
   CHECK(pair.second.status == 128 + SIGKILL);
   CHECK(pair.first.status == 1);

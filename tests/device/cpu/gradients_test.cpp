@@ -31,6 +31,28 @@ TEST_CASE("gradients of the cpu backend agree with the reference") {
                       c.direct ? of_a_layer : of_a_network);
 }
 
+TEST_CASE("gradients of the cpu backend in bf16 agree with the reference where the processor has it") {
+  Backend* cpu = cpu_backend();
+  if (cpu == nullptr) return;
+  const auto worker = cpu->make_worker(0);
+  try {
+    worker->build(tiny_cnn(), options_of(tiny_cnn(), Precision::bf16));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::unavailable);
+    MESSAGE("skipped: " << error.what());
+    return;
+  }
+  for (const LayerCase& c : layer_cases())
+    if (c.direct) compare_gradients(*cpu, c.model, options_of(c.model, Precision::bf16), 2e-2);
+  for (const Model& model : {tiny_transformer(), tiny_llama()})
+    compare_gradients(*cpu, model, options_of(model, Precision::bf16), 0.1);
+  const auto program = worker->build(tiny_cnn(), options_of(tiny_cnn(), Precision::bf16));
+  step(*program, true);
+  const double before = program->loss();
+  for (int i = 0; i < 60; ++i) step(*program, true);
+  CHECK(program->loss() < 0.2 * before);
+}
+
 TEST_CASE("gradients of the cpu backend do not depend on a batch's remainder") {
   Backend* cpu = cpu_backend();
   if (cpu == nullptr) return;
