@@ -15,6 +15,7 @@
 #include "sim/input/check.hpp"
 #include "sim/input/gunzip.hpp"
 #include "sim/input/reference.hpp"
+#include "sim/job/rehearsal.hpp"
 #include "sim/output/file_writer.hpp"
 
 namespace foretrain::app {
@@ -25,8 +26,10 @@ std::string content_of(const std::string& file) {
   return read_possibly_compressed(file);
 }
 
-// A line of the report; empty where there was an error.
-std::string check(const std::string& file, const Catalog& catalog, Diagnostics& diagnostics) {
+// A line of the report; empty where there was an error. What the profile of a scenario lacks goes to
+// `missing`.
+std::string check(const std::string& file, const Catalog& catalog, Diagnostics& diagnostics,
+                  std::vector<Diagnostic>& missing) {
   const std::string name = file == "-" ? "standard input" : file;
   const std::size_t errors_before = diagnostics.error_count();
   CheckedFile checked;
@@ -38,7 +41,12 @@ std::string check(const std::string& file, const Catalog& catalog, Diagnostics& 
         checked.summary = fmt::format("{} ranks", record->ranks.size());
       }
     }
+    if (checked.scenario) rehearse(*checked.scenario, diagnostics);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::unavailable) {
+      for (const Diagnostic& finding : error.diagnostics()) missing.push_back({{name}, finding.what});
+      return {};
+    }
     if (error.kind() != ErrorKind::input) throw;
     diagnostics.add(error);
   }
@@ -49,10 +57,13 @@ std::string check(const std::string& file, const Catalog& catalog, Diagnostics& 
 int check(const std::vector<std::string>& files) {
   const Catalog catalog(data_directories());
   Diagnostics diagnostics;
+  std::vector<Diagnostic> missing;
   std::string report;
-  for (const std::string& file : files) report += check(file, catalog, diagnostics);
+  for (const std::string& file : files) report += check(file, catalog, diagnostics, missing);
   for (const Diagnostic& hint : diagnostics.warnings()) warning(hint.text());
   if (!report.empty()) write_file("-", report);
+  if (diagnostics.ok() && !missing.empty()) throw Error(std::move(missing), ErrorKind::unavailable);
+  for (const Diagnostic& each : missing) diagnostics.error(each.where, each.what);
   diagnostics.throw_errors();
   return 0;
 }

@@ -158,17 +158,18 @@ CheckedFile check_json(std::string_view text, const std::string& file, Diagnosti
 
 CheckedFile check_scenario(std::string_view text, const std::string& file, const Catalog& catalog,
                            Diagnostics& diagnostics) {
-  CheckedFile checked{FileKind::scenario, {}};
-  if (const auto scenario = parse_scenario(text, file, catalog, {}, diagnostics)) {
+  CheckedFile checked{FileKind::scenario, {}, nullptr};
+  if (auto scenario = parse_scenario(text, file, catalog, {}, diagnostics)) {
     checked.summary = fmt::format("{} on {}, {} each", name_of(scenario->strategy.kind),
                                   count(scenario->cluster.topology.workers.size(), "worker"),
                                   count(static_cast<std::size_t>(scenario->batch_per_worker), "sample"));
+    checked.scenario = std::make_shared<const Scenario>(std::move(*scenario));
   }
   return checked;
 }
 
 CheckedFile check_model(const Value& root, Diagnostics& diagnostics) {
-  CheckedFile checked{FileKind::model, {}};
+  CheckedFile checked{FileKind::model, {}, nullptr};
   if (const auto model = read_model(root, diagnostics)) {
     checked.summary = fmt::format("{}, {} parameters",
                                   model->is_graph() ? count(model->layers.size() - 1, "layer") : "no layers",
@@ -178,7 +179,7 @@ CheckedFile check_model(const Value& root, Diagnostics& diagnostics) {
 }
 
 CheckedFile check_topology(const Value& root, const std::string& file, Diagnostics& diagnostics) {
-  CheckedFile checked{FileKind::topology, {}};
+  CheckedFile checked{FileKind::topology, {}, nullptr};
   Value no_keys;
   no_keys.kind = ValueKind::map;
   no_keys.file = root.file;
@@ -194,7 +195,7 @@ CheckedFile check_topology(const Value& root, const std::string& file, Diagnosti
 }
 
 CheckedFile check_step_times(const Value& root, const Catalog& catalog, Diagnostics& diagnostics) {
-  CheckedFile checked{FileKind::step_times, {}};
+  CheckedFile checked{FileKind::step_times, {}, nullptr};
   const ProfileChoice choice = read_profile_entry(root, catalog, diagnostics);
   if (choice.step_times) checked.summary = count(choice.step_times->points.size(), "step time");
   return checked;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,8 @@
 #include "sim/input/diagnostics.hpp"
 
 namespace foretrain {
+
+struct Scenario;
 
 enum class FileKind {
   unknown,
@@ -30,6 +33,7 @@ const char* name_of(FileKind kind);
 struct CheckedFile {
   FileKind kind = FileKind::unknown;
   std::string summary;  // "ddp on 8 workers, 64 samples each"; empty where there was an error
+  std::shared_ptr<const Scenario> scenario;  // of a scenario that was read without an error
 };
 
 // All that is wrong goes to `diagnostics`, hints to its warnings.

@@ -193,7 +193,12 @@ void ScheduleCursor::advance(std::int64_t updates) {
 EpochRun ScheduleCursor::epochs_ahead() const {
   const auto& schedule = input_->job->schedule;
   if (input_->job->last_batch == LastBatch::carry) return {};
-  if (schedule && schedule->rule != Schedule::Rule::phases) return {};
+  // A batch that grows by updates stays what it is at its largest alone; one that follows the loss never
+  // does.
+  if (schedule && schedule->rule == Schedule::Rule::adadamp) return {};
+  if (schedule && schedule->rule == Schedule::Rule::padadamp &&
+      batch() < std::min(input_->samples, schedule->max_batch.value_or(input_->samples)))
+    return {};
   if (std::fmod(position_, samples_per_epoch_) != 0) return {};
   EpochRun out;
   const std::int64_t size = batch(), samples = input_->samples;
@@ -319,10 +324,19 @@ double ScheduleCursor::learning_rate() const {
   return rate;
 }
 
+Error too_many_events() {
+  return {
+      ErrorKind::input,
+      "job: more than 10,000,000 evaluations, checkpoints, logs and changes of batch are not simulated: make "
+      "them rarer (job.evaluate.every, job.checkpoint.every, job.log.every, job.schedule), or take fewer "
+      "epochs (job.epochs); with --every-step each update counts"};
+}
+
 ScheduleTotals totals_of(const ScheduleInput& input) {
   ScheduleTotals totals;
   ScheduleCursor cursor(input);
-  while (!cursor.is_finished()) {
+  for (std::uint64_t events = 0; !cursor.is_finished(); ++events) {
+    if (events > ScheduleCursor::most_events) throw too_many_events();
     const UpdateRun run = cursor.run();
     totals.most_workers = std::max(totals.most_workers, run.workers);
     if (const EpochRun ahead = cursor.epochs_ahead(); ahead.epochs > 1) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "sim/base/error.hpp"
 #include "sim/input/job.hpp"
 
 namespace foretrain {
@@ -43,6 +44,9 @@ struct EpochRun {
 // with `drop` down.
 class ScheduleCursor {
  public:
+  // Of a job, each a run of equal updates or what comes between them: more are not walked through.
+  static constexpr std::uint64_t most_events = 10'000'000;
+
   // `input` must outlive the cursor. Throws Error (input) where the job has no data set.
   explicit ScheduleCursor(const ScheduleInput& input);
 
@@ -51,7 +55,8 @@ class ScheduleCursor {
   UpdateRun run() const;
   // Past `updates` of run(), at most all of them.
   void advance(std::int64_t updates);
-  // From here; none in the middle of an epoch, under a damping rule, or where batches run on across epochs.
+  // From here; none in the middle of an epoch, while a damping rule grows the batch, or where batches run on
+  // across epochs.
   EpochRun epochs_ahead() const;
   // Past `epochs` of epochs_ahead().
   void advance_epochs(const EpochRun& run, std::int64_t epochs);
@@ -98,6 +103,9 @@ struct ScheduleTotals {
   int most_workers = 1;
 };
 ScheduleTotals totals_of(const ScheduleInput& input);
+
+// Says which keys make a job one of fewer events.
+Error too_many_events();
 
 // The value of a curve at a place of the job, linear between points, the last one's beyond.
 double curve_at(const Curve& curve, std::size_t run, double updates, double epochs);

@@ -70,6 +70,7 @@ class Simulation {
     while (!queue_.empty() && !is_done_) {
       const auto event = queue_.pop();
       handle(event.payload);
+      if (queue_.processed() > ScheduleCursor::most_events) throw too_many_events();
     }
     out_.total = now_;
     out_.parts = state_.parts;

@@ -238,8 +238,9 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
 Model parameters_of_size(double gradient_bytes) {
   Model model;
   model.name = "gradients";
-  const double elements = gradient_bytes / 4;
-  const int parts = std::max(1, static_cast<int>(std::ceil(gradient_bytes / (1 << 20))));
+  const double elements = std::ceil(gradient_bytes / 4);
+  constexpr double most_parts = 4096;
+  const int parts = static_cast<int>(std::clamp(std::ceil(gradient_bytes / (1 << 20)), 1.0, most_parts));
   for (int i = 0; i < parts; ++i) {
     Parameter parameter;
     parameter.name = fmt::format("part{}", i);
