@@ -82,11 +82,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   }
   const Verb& verb = find_verb(name);
   CLI::App command(verb.summary, verb.name);
-  command.set_help_flag("-h,--help", "this text");
-  const Action action = verb.prepare(command);
-  bool quiet = false, verbose = false;
-  command.add_flag("-q,--quiet", quiet, "results and errors only");
-  command.add_flag("-v,--verbose", verbose, "say more about how the answer came about");
+  CommonOptions common;
+  const Action action = declare_options(verb, command, common);
   refuse_unknown_options(verb, command, rest);
   std::reverse(rest.begin(), rest.end());  // CLI11 takes them from the back
   try {
@@ -98,8 +95,9 @@ int run_command_line(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::input,
                 fmt::format("{}: {}; see 'foretrain {} --help'", verb.name, wrong.what(), verb.name));
   }
-  if (quiet && verbose) throw Error(ErrorKind::input, fmt::format("{}: give -q or -v, not both", verb.name));
-  set_verbosity(quiet ? Verbosity::quiet : verbose ? Verbosity::verbose : Verbosity::normal);
+  if (common.quiet && common.verbose)
+    throw Error(ErrorKind::input, fmt::format("{}: give -q or -v, not both", verb.name));
+  set_verbosity(common.quiet ? Verbosity::quiet : common.verbose ? Verbosity::verbose : Verbosity::normal);
   return action();
 }
 

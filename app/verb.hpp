@@ -27,6 +27,13 @@ struct Verb {
 std::span<const Verb> verbs();
 std::vector<std::string> names_of_verbs();
 
+// What every verb takes.
+struct CommonOptions {
+  bool quiet = false, verbose = false;
+};
+// Declares the verb's own options and the common ones; returns its action. `common` outlives the command.
+Action declare_options(const Verb& verb, CLI::App& command, CommonOptions& common);
+
 // One function a verb, in the file of its name.
 Action prepare_simulate(CLI::App& command);
 Action prepare_compare(CLI::App& command);
@@ -41,5 +48,6 @@ Action prepare_import(CLI::App& command);
 Action prepare_list(CLI::App& command);
 Action prepare_validate(CLI::App& command);
 Action prepare_run(CLI::App& command);
+Action prepare_completion(CLI::App& command);
 
 }  // namespace foretrain::app

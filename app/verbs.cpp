@@ -1,5 +1,7 @@
 #include "app/verb.hpp"
 
+#include <CLI/CLI.hpp>
+
 namespace foretrain::app {
 namespace {
 
@@ -17,6 +19,7 @@ constexpr Verb table[] = {
     {"import", "KIND FILE -o OUT", "profiles, topologies and models of other tools", &prepare_import},
     {"report", "RESULT.json... -o OUT.html", "one self-contained page with plots", &prepare_report},
     {"check", "FILE...", "read any input file, show all its errors at once", &prepare_check},
+    {"completion", "bash|zsh|man", "what a shell completes; the manual page", &prepare_completion},
     {"list", "[KIND]", "what ships: models, topologies, profiles, scenarios", &prepare_list},
 };
 
@@ -24,6 +27,14 @@ constexpr Verb table[] = {
 
 std::span<const Verb> verbs() {
   return table;
+}
+
+Action declare_options(const Verb& verb, CLI::App& command, CommonOptions& common) {
+  command.set_help_flag("-h,--help", "this text");
+  Action action = verb.prepare(command);
+  command.add_flag("-q,--quiet", common.quiet, "results and errors only");
+  command.add_flag("-v,--verbose", common.verbose, "say more about how the answer came about");
+  return action;
 }
 
 std::vector<std::string> names_of_verbs() {
