@@ -135,8 +135,8 @@ TEST_CASE("the commands of README and docs that need nothing but what ships run 
   for (const char* part : {"scenarios", "models", "topologies", "profiles", "validation"})
     fs::create_symlink(source / part, folder.path(part));
   fs::create_symlink(fs::path(FORETRAIN_PROGRAM).parent_path(), folder.path("build"));
-  const std::set<std::string> predicting{"simulate", "sweep",      "compare", "plan",
-                                         "explain",  "collective", "list"};
+  const std::set<std::string> predicting{"simulate",   "sweep", "compare", "plan",      "explain",
+                                         "collective", "list",  "check",   "completion"};
   int ran = 0;
   for (const fs::path& path : pages()) {
     for (const std::string& line : read_page(path).commands) {
