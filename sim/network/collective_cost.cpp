@@ -8,6 +8,7 @@
 
 #include "sim/base/parse_units.hpp"
 #include "sim/network/collective_measurements.hpp"
+#include "sim/network/families.hpp"
 #include "sim/network/wires.hpp"
 
 namespace foretrain {
@@ -63,6 +64,16 @@ NcclSystem system_of(const Topology& topology, const Profile* profile) {
   return system;
 }
 
+// Of the machine that was measured, by the links that its driver names ("NV18", 25 GB/s each); else 0.
+double inside_rate_of(const Profile* profile) {
+  if (profile == nullptr || profile->runs.empty()) return 0;
+  const std::string& link = profile->runs.front().machine.link;
+  int links = 0;
+  if (!link.starts_with("NV") || std::sscanf(link.c_str() + 2, "%d", &links) != 1 || links < 1) return 0;
+  constexpr double of_a_link = 25e9;
+  return links * of_a_link * nvlink_of_hopper().efficiency;
+}
+
 // CPU workers exchange by Gloo: a ring, of all-reduce a bcube too where it is asked for, and no protocols.
 bool exchanges_by_gloo(const Topology& topology, const Profile* profile) {
   return (profile != nullptr && profile->device == "cpu") ||
@@ -93,16 +104,25 @@ struct CollectiveModel::State {
   std::shared_ptr<Wires> wires;
   std::shared_ptr<const CollectiveMeasurements> measured;
   WireFactors factors;
+  bool inside_is_nvlink = false;
+  double measured_inside = 0;  // payload of a GPU's links inside its node when measured; 0: not known
   std::map<const GroupWires*, Group> groups;
 
   State(const Topology& t, const Profile* profile)
       : topology(&t),
         wires(std::make_shared<Wires>(t)),
         measured(std::make_shared<CollectiveMeasurements>(profile, system_of(t, profile),
-                                                          exchanges_by_gloo(t, profile))) {}
+                                                          exchanges_by_gloo(t, profile))),
+        inside_is_nvlink(system_of(t, profile).nvlink),
+        measured_inside(inside_rate_of(profile)) {}
 
   State(const State& of, const WireFactors& f)
-      : topology(of.topology), wires(of.wires), measured(of.measured), factors(f) {}
+      : topology(of.topology),
+        wires(of.wires),
+        measured(of.measured),
+        factors(f),
+        inside_is_nvlink(of.inside_is_nvlink),
+        measured_inside(of.measured_inside) {}
 
   Group& group(std::span<const int> ranks) {
     GroupWires& asked = wires->group(ranks);
@@ -117,6 +137,7 @@ struct CollectiveModel::State {
     CollectivePlacement placement;
     placement.ranks = ranks.ranks;
     placement.nodes = ranks.nodes;
+    placement.network = inside_is_nvlink ? "nvlink" : "pcie";
     if (ranks.nodes > 1) {
       NetworkDescription network = topology->network;
       network.bandwidth = network.bandwidth * factors.network;
@@ -254,6 +275,53 @@ struct CollectiveModel::State {
   }
 
   // A curve inside its range as it is; outside, its end scaled as the model grows from there.
+  // What was measured holds for a plain network of its name, and for the links of the machine that was
+  // measured. Where the cluster described has slower wires or longer ways, these count.
+  void heed_description(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm,
+                        NcclProtocol protocol, double bytes, Estimate& estimate) {
+    constexpr double alike = 1.02;
+    const RankGroup& ranks = group.wires->ranks;
+    const CollectivePlacement where = placement(ranks);
+    const LinkLoads& load = wires->loads(*group.wires, kind, algorithm);
+    const double on_wire = bytes / wire_efficiency(protocol);
+    double described = 0;
+    if (ranks.nodes > 1) {
+      const double plain = node_share(kind, algorithm, ranks.ranks, ranks.nodes) /
+                           (where.line_rate * transport_efficiency(where.transport));
+      const double asked = load.seconds_per_byte(factors);
+      const double way = load.longest_latency.in_seconds() * factors.latency;
+      const double step = measured->step_latency(protocol, where).value_or(way);
+      if (asked <= alike * plain && way <= step) return;
+      const int steps = steps_of(ranks, kind, algorithm).second;
+      described = steps * std::max(step, way) + on_wire * std::max(asked, plain);
+    } else {
+      if (!(measured_inside > 0)) return;
+      double plain = 0;
+      for (const WireLoad& wire : load.wires) plain = std::max(plain, wire.share / measured_inside);
+      const double asked = load.inside_seconds_per_byte(factors);
+      if (alike * asked <
+          plain) {  // faster than what was measured: what latency leaves shrinks with the wires
+        const double latency = std::min(estimate.seconds, group.model.latency(kind, algorithm, protocol));
+        const double saved = (estimate.seconds - latency) * (1 - asked / plain);
+        estimate.seconds -= saved;
+        estimate.relative_uncertainty += saved / 2 / estimate.seconds;
+        estimate.origin = Origin::fitted;
+        estimate.extrapolated = true;
+        estimate.range += estimate.range.empty() ? "" : ", on slower wires";
+        return;
+      }
+      if (asked <= alike * plain) return;
+      described = group.model.latency(kind, algorithm, protocol) + on_wire * asked;
+    }
+    if (described <= estimate.seconds) return;
+    estimate.relative_uncertainty =
+        combine(estimate.relative_uncertainty, ranks.nodes > 1 ? network_doubt : inside_doubt);
+    estimate.seconds = described;
+    estimate.origin = Origin::assumed;
+    estimate.extrapolated = true;
+    estimate.range += estimate.range.empty() ? "" : ", on faster wires";
+  }
+
   Estimate from_curve(Group& group, const MeasuredCurve& curve, CollectiveKind kind, double bytes,
                       const CollectiveChoice& choice, std::string& algorithm, std::string& protocol) {
     const NcclModel& model = group.model;
@@ -285,6 +353,39 @@ struct CollectiveModel::State {
     estimate.origin = Origin::fitted;
     estimate.extrapolated = true;
     estimate.relative_uncertainty += 0.02 * std::abs(std::log2(bytes / nearest));
+    return estimate;
+  }
+
+  // Of this very placement; over a network that was not measured, of the networks next to it in line rate, as
+  // the fits over their sizes carry them from rate to rate.
+  std::optional<Estimate> from_curves(Group& group, CollectiveKind kind, double bytes, Precision element,
+                                      const std::string& wanted, const CollectiveChoice& choice,
+                                      std::string& algorithm, std::string& protocol) {
+    const CollectivePlacement here = placement(group.wires->ranks);
+    if (const MeasuredCurve* curve = measured->curve(kind, here, element, wanted))
+      return from_curve(group, *curve, kind, bytes, choice, algorithm, protocol);
+    std::optional<Estimate> estimate;
+    double logarithm = 0, weights = 0;
+    for (const auto& [line_rate, weight] : measured->measured_rates(here)) {
+      CollectivePlacement there = here;
+      there.line_rate = line_rate;
+      const MeasuredCurve* curve = measured->curve(kind, there, element, wanted);
+      if (curve == nullptr || !curve->contains(bytes)) continue;
+      const Estimate read = from_curve(group, *curve, kind, bytes, choice, algorithm, protocol);
+      const auto own = collective_algorithm(algorithm);
+      const NcclProtocol by = nccl_protocol(protocol).value_or(NcclProtocol::simple);
+      if (!own || !has_algorithm(kind, *own)) continue;
+      const auto at_here = measured->fitted(kind, *own, by, here, bytes);
+      const auto at_there = measured->fitted(kind, *own, by, there, bytes);
+      if (!at_here || !at_there) continue;
+      logarithm += weight * std::log(read.seconds * at_here->seconds / at_there->seconds);
+      weights += weight;
+      const double doubt =
+          combine(read.relative_uncertainty, 0.05 * std::abs(std::log2(here.line_rate / line_rate)));
+      if (!estimate) estimate = Estimate{0, 0, Origin::fitted, true, at_here->range};
+      estimate->relative_uncertainty = std::max(estimate->relative_uncertainty, doubt);
+    }
+    if (estimate) estimate->seconds = std::exp(logarithm / weights);
     return estimate;
   }
 };
@@ -333,13 +434,14 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
   } else {
     const bool is_named = choice.algorithm && (has_library || *choice.algorithm != default_algorithm(kind));
     const std::string wanted = is_named ? name_of(*choice.algorithm) : "auto";
-    const MeasuredCurve* curve =
-        choice.protocol || !choice.measured
-            ? nullptr
-            : state.measured->curve(kind, state.placement(group.wires->ranks), element, wanted);
-    estimate = curve != nullptr
-                   ? state.from_curve(group, *curve, kind, size, choice, cost.algorithm, cost.protocol)
-                   : state.unmeasured(group, kind, pick.algorithm, pick.protocol, size, choice.measured);
+    const bool may_read = !choice.protocol && choice.measured;
+    const auto read = may_read ? state.from_curves(group, kind, size, element, wanted, choice, cost.algorithm,
+                                                   cost.protocol)
+                               : std::nullopt;
+    estimate =
+        read ? *read : state.unmeasured(group, kind, pick.algorithm, pick.protocol, size, choice.measured);
+    if (estimate.origin != Origin::assumed && !state.measured->is_cpu())
+      state.heed_description(group, kind, pick.algorithm, pick.protocol, size, estimate);
   }
   cost.time = Time::seconds(estimate.seconds);
   cost.origin = estimate.origin;

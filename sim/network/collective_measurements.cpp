@@ -14,6 +14,7 @@ namespace {
 
 // Sizes from which a collective over a network is limited by its wire, for the efficiency of the network.
 constexpr double wire_bound_bytes = 16e6;
+constexpr double same_rate = 0.005;
 // Below, latency, the switch of protocols and a token bucket's burst bend the time.
 constexpr double streamed_bytes = 1e6;
 // Of what the transport leaves of the line: above it the line is the limit. By how much more of the line
@@ -21,9 +22,10 @@ constexpr double streamed_bytes = 1e6;
 constexpr double near_line = 0.9, one_way_gain = 1.1;
 constexpr double from_absolute_to_90 = 1.645 * 1.4826;  // of a normal distribution: from the median deviation
 
-// A network within 1 % of the line rate and of the same transport is the same network.
+// A network within 1 % of the line rate and of the same transport is the same network. Within a node NVLink
+// is one kind of links and all else another.
 std::string network_key(const std::string& name, double line_rate, int nodes) {
-  if (nodes < 2) return {};
+  if (nodes < 2) return name == "nvlink" ? "nvlink" : "other";
   const bool is_rdma = name.find("rdma") != std::string::npos || name.find("RoCE") != std::string::npos ||
                        name.find("InfiniBand") != std::string::npos;
   return fmt::format("{:.2e} {}", line_rate, is_rdma ? "rdma" : "tcp");
@@ -157,6 +159,13 @@ double thread_share(CollectiveKind kind, CollectiveAlgorithm algorithm,
 CollectiveMeasurements::CollectiveMeasurements(const Profile* profile, NcclSystem system, bool is_cpu)
     : system_(system), is_cpu_(is_cpu) {
   if (profile == nullptr) return;
+  for (const CollectiveEntry& entry : profile->collectives) {
+    if (entry.nodes < 2 || !(entry.line_rate > 0)) continue;
+    std::vector<double>& rates = rates_[transport_of(entry.network)];
+    const auto same = [&entry](double rate) { return std::abs(rate / entry.line_rate - 1) < same_rate; };
+    if (std::none_of(rates.begin(), rates.end(), same)) rates.push_back(entry.line_rate);
+  }
+  for (auto& [transport, rates] : rates_) std::sort(rates.begin(), rates.end());
   std::map<decltype(curves_)::key_type, std::vector<const CollectiveEntry*>> grouped;
   for (const CollectiveEntry& entry : profile->collectives) {
     const std::string network = network_key(entry.network, entry.line_rate, entry.nodes);
@@ -179,10 +188,40 @@ NcclModel CollectiveMeasurements::model(int ranks, int nodes, int nics, Rate rep
   return NcclModel(system);
 }
 
+std::string CollectiveMeasurements::network_of(const CollectivePlacement& placement) const {
+  if (placement.nodes > 1) return network_key(name_of(placement.transport), placement.line_rate, 2);
+  return network_key(is_cpu_ ? "" : placement.network, 0, 1);
+}
+
+std::vector<CollectiveMeasurements::Neighbour> CollectiveMeasurements::measured_rates(
+    const CollectivePlacement& placement) const {
+  const auto found = rates_.find(placement.transport);
+  if (placement.nodes < 2 || found == rates_.end()) return {};
+  const std::vector<double>& rates = found->second;
+  const double asked = placement.line_rate;
+  for (const double rate : rates)
+    if (std::abs(rate / asked - 1) < same_rate) return {{rate, 1}};
+  const auto above = std::lower_bound(rates.begin(), rates.end(), asked);
+  if (above == rates.begin()) return {{*above, 1}};
+  if (above == rates.end()) return {{rates.back(), 1}};
+  const double low = *(above - 1), high = *above;
+  const double weight = std::log(asked / low) / std::log(high / low);
+  return {{low, 1 - weight}, {high, weight}};
+}
+
+const CollectiveMeasurements::Fit* CollectiveMeasurements::fit_of(CollectiveKind kind,
+                                                                  CollectiveAlgorithm algorithm,
+                                                                  NcclProtocol protocol,
+                                                                  CollectivePlacement placement,
+                                                                  double line_rate) const {
+  placement.line_rate = line_rate;
+  const auto found = fits_.find({kind, algorithm, protocol, network_of(placement)});
+  return found == fits_.end() ? nullptr : &found->second;
+}
+
 const MeasuredCurve* CollectiveMeasurements::curve(CollectiveKind kind, const CollectivePlacement& placement,
                                                    Precision element, const std::string& algorithm) const {
-  const std::string network =
-      network_key(fmt::format("{}", name_of(placement.transport)), placement.line_rate, placement.nodes);
+  const std::string network = network_of(placement);
   std::string asked = name_of(element);
   if (asked == "tf32") asked = "fp32";
   const MeasuredCurve* any = nullptr;
@@ -332,42 +371,62 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
                                                          NcclProtocol protocol,
                                                          const CollectivePlacement& placement,
                                                          double bytes) const {
-  const std::string network = network_key(name_of(placement.transport), placement.line_rate, placement.nodes);
-  const auto found = fits_.find({kind, algorithm, protocol, network});
-  if (found == fits_.end()) return std::nullopt;
-  const Fit& fit = found->second;
+  std::vector<Neighbour> rates = measured_rates(placement);
+  if (placement.nodes < 2) rates = {{0, 1}};
+  std::erase_if(rates, [&](const Neighbour& each) {
+    return fit_of(kind, algorithm, protocol, placement, each.line_rate) == nullptr;
+  });
+  if (rates.empty()) return std::nullopt;
+  if (rates.size() == 1) rates.front().weight = 1;
   const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, placement, bytes);
   FittedTime time;
-  if (placement.nodes > 1) {
-    time.seconds = seconds_between(protocol, fit.step * terms.steps, fit.traffic * terms.traffic);
-  } else {
-    time.seconds = fit.line.at(columns_inside(terms, fit.one_rank_count));
+  double logarithm = 0;
+  for (const Neighbour& each : rates) {
+    const Fit& fit = *fit_of(kind, algorithm, protocol, placement, each.line_rate);
+    double seconds = placement.nodes > 1
+                         ? seconds_between(protocol, fit.step * terms.steps, fit.traffic * terms.traffic)
+                         : fit.line.at(columns_inside(terms, fit.one_rank_count));
+    if (fit.one_rank_count && placement.nodes < 2 && !is_cpu_) {  // further steps as NCCL counts them
+      const NcclModel here = model(placement.ranks, 1, 1, Rate()),
+                      there = model(fit.least_ranks, 1, 1, Rate());
+      seconds += here.latency(kind, algorithm, protocol) - there.latency(kind, algorithm, protocol);
+    }
+    if (!(seconds > 0)) return std::nullopt;
+    logarithm += each.weight * std::log(seconds);
+    time.seconds = seconds;
+    // Beyond the ranks measured each doubling adds 5 %; within a node a fit from one rank count misses up to
+    // 15 % at large sizes (the bus bandwidth of two H200 is 298 GB/s, of four 340, of eight 365). A doubling
+    // of the line rate adds 5 %.
+    const double away = std::max({0.0, std::log2(placement.ranks / static_cast<double>(fit.most_ranks)),
+                                  std::log2(fit.least_ranks / static_cast<double>(placement.ranks))});
+    const double residual = bytes >= streamed_bytes ? fit.streamed_residual : fit.residual;
+    double doubt =
+        std::max(0.03, 1.645 * residual) + away * (fit.one_rank_count && placement.nodes < 2 ? 0.15 : 0.05);
+    if (placement.nodes > 1) doubt += 0.05 * std::abs(std::log2(placement.line_rate / each.line_rate));
+    time.relative_uncertainty = std::max(time.relative_uncertainty, doubt);
+    const std::string ranks = fit.one_rank_count ? fmt::format("{}", fit.least_ranks)
+                                                 : fmt::format("{} to {}", fit.least_ranks, fit.most_ranks);
+    if (!time.range.empty()) time.range += "; ";
+    time.range +=
+        fmt::format("{} ranks, {} to {}", ranks, format_bytes(fit.least_bytes), format_bytes(fit.most_bytes));
+    if (placement.nodes > 1 && std::abs(each.line_rate / placement.line_rate - 1) > same_rate)
+      time.range += " at " + format_bit_rate(Rate(each.line_rate));
   }
-  if (fit.one_rank_count && placement.nodes < 2 && !is_cpu_) {  // further steps as NCCL counts them
-    const NcclModel here = model(placement.ranks, 1, 1, Rate()), there = model(fit.least_ranks, 1, 1, Rate());
-    time.seconds += here.latency(kind, algorithm, protocol) - there.latency(kind, algorithm, protocol);
-  }
-  if (!(time.seconds > 0)) return std::nullopt;
-  // Beyond the ranks measured each doubling adds 5 %; within a node a fit from one rank count misses up to
-  // 15 % at large sizes (the bus bandwidth of two H200 is 298 GB/s, of four 340, of eight 365).
-  const double away = std::max({0.0, std::log2(placement.ranks / static_cast<double>(fit.most_ranks)),
-                                std::log2(fit.least_ranks / static_cast<double>(placement.ranks))});
-  const double residual = bytes >= streamed_bytes ? fit.streamed_residual : fit.residual;
-  time.relative_uncertainty =
-      std::max(0.03, 1.645 * residual) + away * (fit.one_rank_count && placement.nodes < 2 ? 0.15 : 0.05);
-  const std::string ranks = fit.one_rank_count ? fmt::format("{}", fit.least_ranks)
-                                               : fmt::format("{} to {}", fit.least_ranks, fit.most_ranks);
-  time.range =
-      fmt::format("{} ranks, {} to {}", ranks, format_bytes(fit.least_bytes), format_bytes(fit.most_bytes));
+  if (rates.size() > 1) time.seconds = std::exp(logarithm);
   return time;
 }
 
 std::optional<double> CollectiveMeasurements::step_latency(NcclProtocol protocol,
                                                            const CollectivePlacement& placement) const {
-  const std::string network = network_key(name_of(placement.transport), placement.line_rate, placement.nodes);
-  const auto found = fits_.find({CollectiveKind::all_reduce, CollectiveAlgorithm::ring, protocol, network});
-  if (placement.nodes < 2 || found == fits_.end() || !(found->second.step > 0)) return std::nullopt;
-  return found->second.step;
+  double sum = 0, weights = 0;
+  for (const Neighbour& each : measured_rates(placement)) {
+    const Fit* fit =
+        fit_of(CollectiveKind::all_reduce, CollectiveAlgorithm::ring, protocol, placement, each.line_rate);
+    if (fit == nullptr || !(fit->step > 0)) continue;
+    sum += each.weight * fit->step;
+    weights += each.weight;
+  }
+  return weights > 0 ? std::optional(sum / weights) : std::nullopt;
 }
 
 std::optional<double> CollectiveMeasurements::network_efficiency(Transport transport) const {

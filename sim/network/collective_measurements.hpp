@@ -15,7 +15,8 @@
 
 namespace foretrain {
 
-// A placement of ranks on nodes and the network between them; line_rate 0 and network empty within a node.
+// A placement of ranks on nodes and the network between them; line_rate 0 within a node, and network what
+// joins its GPUs ("nvlink", "pcie").
 struct CollectivePlacement {
   int ranks = 1, nodes = 1;
   std::string network;
@@ -58,8 +59,16 @@ class CollectiveMeasurements {
   const MeasuredCurve* curve(CollectiveKind kind, const CollectivePlacement& placement, Precision element,
                              const std::string& algorithm) const;
 
+  // Line rates of measured networks of this transport next to one: itself alone, else the next below and
+  // above, with the weight of each (by the logarithm of the rate). Empty within a node and where there is
+  // none.
+  struct Neighbour {
+    double line_rate = 0, weight = 1;
+  };
+  std::vector<Neighbour> measured_rates(const CollectivePlacement& placement) const;
+
   // Time by the fit over the placements that were measured: within a node over rank counts; between nodes
-  // over those of the same network name.
+  // over those of the networks of its transport next to it in line rate.
   std::optional<FittedTime> fitted(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
                                    const CollectivePlacement& placement, double bytes) const;
 
@@ -104,6 +113,11 @@ class CollectiveMeasurements {
   // kind, ranks, nodes, network, algorithm, element
   std::map<std::tuple<std::string, int, int, std::string, std::string, std::string>, MeasuredCurve> curves_;
   std::map<FitKey, Fit> fits_;
+  std::string network_of(const CollectivePlacement& placement) const;
+  const Fit* fit_of(CollectiveKind kind, CollectiveAlgorithm algorithm, NcclProtocol protocol,
+                    CollectivePlacement placement, double line_rate) const;
+
+  std::map<Transport, std::vector<double>> rates_;  // line rates of measured networks, rising
   std::map<Transport, double> efficiencies_;
   std::map<Transport, HostRate> host_rates_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 
 #include "sim/training/step_simulation.hpp"
 
@@ -56,6 +57,22 @@ void slowest_last(ReplayInput& input) {
   if (last == other) return;
   std::swap(input.classes[slowest], input.classes.back());
   for (int& each : input.class_of_rank) each = each == last ? other : each == other ? last : each;
+}
+
+// Of half of the ranks at least.
+double typical_factor(const std::vector<RankClass>& classes) {
+  std::map<double, std::int64_t> counts;
+  std::int64_t all = 0;
+  for (const RankClass& each : classes) {
+    counts[each.compute_factor] += each.count;
+    all += each.count;
+  }
+  std::int64_t below = 0;
+  for (const auto& [factor, count] : counts) {
+    below += count;
+    if (2 * below >= all) return factor;
+  }
+  return 1;
 }
 
 }  // namespace
@@ -162,7 +179,9 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
     input.classes.back().count = 1;
     *std::find(input.class_of_rank.rbegin(), input.class_of_rank.rend(), apart - 1) = apart;
   }
+  const double most = factors.even ? typical_factor(input.classes) : 0;
   for (RankClass& each : input.classes) {
+    if (factors.even) each.compute_factor = std::min(each.compute_factor, most);
     each.compute_factor *= factors.device;
     each.host_factor = factors.host;
   }

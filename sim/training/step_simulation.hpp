@@ -36,6 +36,7 @@ struct StepFactors {
   bool interference = true;
   double compute_interference = 1;  // on what collectives cost the kernels beside them
   bool plain = false;               // every rank a class of its own
+  bool even = false;                // no worker computes slower than the typical one
   WireFactors wires;                // collectives as on such links; needs the scenario's topology alive
   // Times of collectives change as the constants of library and wires say, from what was predicted; else each
   // is predicted anew, by measurements where the profile has a network of that rate.

@@ -37,6 +37,23 @@ std::string network_text(const Scenario& scenario, const StepSimulation& simulat
       100 * gain);
 }
 
+std::string straggler_text(const Scenario& scenario, const StepSimulation& simulation, double gain) {
+  const std::vector<double>& factors = scenario.cluster.topology.compute_factors;
+  const auto slowest = std::max_element(factors.begin(), factors.end());
+  std::string who = fmt::format("The slowest of {} workers is the limit", simulation.workers());
+  if (slowest != factors.end() && *slowest > 1) {
+    who += fmt::format(": worker {}, whose kernels take {:.3g} times as long as the profile's",
+                       slowest - factors.begin(), *slowest);
+    if (const auto alike = std::count(factors.begin(), factors.end(), *slowest); alike > 1)
+      who += fmt::format(", as those of {} other{} do", alike - 1, alike == 2 ? "" : "s");
+    who += ". The others wait for it.";
+  } else {
+    who += '.';
+  }
+  return fmt::format("{} If all were as fast as the typical one, a step would take {:.0f} % less.", who,
+                     100 * gain);
+}
+
 }  // namespace
 
 Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation, const StepFactors& factors,
@@ -51,7 +68,10 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
     f.interference = false;
   });
   const double host = gain_of([](StepFactors& f) { f.host = 0; });
-  const double straggler = gain_of([](StepFactors& f) { f.slowest_device = f.slowest_host = 1; });
+  const double straggler = gain_of([](StepFactors& f) {
+    f.slowest_device = f.slowest_host = 1;
+    f.even = true;
+  });
   const Breakdown& parts = outcome.use.breakdown;
 
   Limiting out;
@@ -59,10 +79,12 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
   constexpr double noticeable = 0.05;
   if (most < noticeable) {
     out.kind = "gpu";
+    const double faster = std::max(network, host);
     out.text = fmt::format(
         "The GPU is the limit: kernels run for {:.0f} % of the step. Faster kernels or fewer operations "
-        "would shorten it; a faster network or host would gain {:.1f} % at most.",
-        100 * outcome.use.computing / outcome.seconds, 100 * most);
+        "would shorten it; a faster network or host would gain {:.1f} % at most{}.",
+        100 * outcome.use.computing / outcome.seconds, 100 * faster,
+        straggler > faster ? fmt::format(", workers that are all alike {:.1f} %", 100 * straggler) : "");
   } else if (most == network) {
     out.kind = "network";
     out.link = busiest_class(links);
@@ -76,10 +98,7 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
         simulation.launches(), 100 * parts.host / outcome.seconds);
   } else {
     out.kind = "straggler";
-    out.text = fmt::format(
-        "The slowest of {} workers is the limit: if all were as fast as the typical one, a step would take "
-        "{:.0f} % less.",
-        simulation.workers(), 100 * straggler);
+    out.text = straggler_text(scenario, simulation, straggler);
   }
   return out;
 }

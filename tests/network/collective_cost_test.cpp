@@ -250,3 +250,85 @@ TEST_CASE("between nodes small messages take a step's latency for each step, lar
   CHECK(tree > 4 * 22.5e-6);
   CHECK(tree < 4 * 22.5e-6 + 12e-6);
 }
+
+// Two nodes at 25 Gbit/s: 60 us of two steps, and nine tenths of the line.
+TEST_CASE("a measured network stands for a plain one of its name: slower wires and longer ways count") {
+  Profile profile;
+  profile.runs.emplace_back();
+  profile.runs[0].machine.compute_capability = "9.0";
+  profile.runs[0].machine.link = "NV18";
+  const double line = 25e9 / 8;
+  for (double bytes : {65536., 262144., 1e6, 4e6, 16e6, 64e6, 256e6}) {
+    CollectiveEntry e = entry(2, bytes, std::hypot(60e-6, bytes / (0.9 * line)));
+    profile.collectives.push_back(e);  // "nvlink", within a node
+    e.nodes = 2;
+    e.network = "ethernet 25 Gbit/s tcp";
+    e.line_rate = line;
+    profile.collectives.push_back(e);
+  }
+  const auto cost = [&profile](const Topology& topology, double bytes, const CollectiveChoice& choice = {}) {
+    return CollectiveModel(topology, &profile)
+        .cost(CollectiveKind::all_reduce, Bytes(static_cast<std::int64_t>(bytes)), Precision::fp32,
+              all_ranks(topology), choice);
+  };
+  const auto nodes = [](double gigabits, double microseconds) {
+    EthernetNodes family;
+    family.nodes = 2;
+    family.network = {
+        Rate::bits_per_second(gigabits * 1e9), Time::microseconds(microseconds), Transport::tcp, {}};
+    return make_topology(family);
+  };
+  const auto seconds_at = [&](double gigabits, double bytes) {
+    // NCCL itself changes its choice with the rate, not always for the better.
+    return cost(nodes(gigabits, 15), bytes, {CollectiveAlgorithm::ring, NcclProtocol::simple})
+        .time.in_seconds();
+  };
+  SUBCASE("as it was measured") {
+    const CollectiveCost plain = cost(nodes(25, 15), 64e6);
+    CHECK(!plain.extrapolated);
+    CHECK(plain.time.in_seconds() == doctest::Approx(64e6 / (0.9 * line)).epsilon(0.01));
+  }
+  SUBCASE("two ways of 5 ms a step") {
+    const CollectiveCost far = cost(nodes(25, 5000), 1e6);
+    CHECK(far.time.in_seconds() > 2 * 10e-3);
+    CHECK(far.extrapolated);
+  }
+  SUBCASE("a link that is slower than its network's name, or taken by others") {
+    Topology slow = nodes(25, 15);
+    for (Link& link : slow.links)
+      if (link.kind == LinkKind::network) link.rate = Rate::bits_per_second(1e9);
+    CHECK(cost(slow, 64e6).time.in_seconds() > 64e6 / 125e6);
+    Topology busy = nodes(25, 15);
+    for (Link& link : busy.links)
+      if (link.kind == LinkKind::network) link.background = Rate::bits_per_second(20e9);
+    CHECK(cost(busy, 64e6).time.in_seconds() > 3 * cost(nodes(25, 15), 64e6).time.in_seconds());
+  }
+  SUBCASE("from one rate to the next it is not slower, and changes little where the rate does") {
+    for (double bytes : {65536., 1e6, 64e6}) {
+      CHECK(seconds_at(25.01, bytes) == doctest::Approx(seconds_at(25, bytes)).epsilon(0.01));
+      CHECK(seconds_at(24.99, bytes) == doctest::Approx(seconds_at(25, bytes)).epsilon(0.01));
+      double before = seconds_at(5, bytes);
+      for (double gigabits : {10., 16., 20., 24., 24.9, 25., 25.1, 26., 40., 100., 400.}) {
+        CAPTURE(bytes);
+        CAPTURE(gigabits);
+        const double now = seconds_at(gigabits, bytes);
+        CHECK(now <= before * 1.001);
+        before = now;
+      }
+    }
+  }
+  SUBCASE("links within the node other than those that were measured") {
+    const auto inside = [&](InsideDescription links) {
+      return cost(make_topology(NvlinkNode{2, 1, links, {}}), 64e6);
+    };
+    CHECK(!inside(nvlink_of_hopper()).extrapolated);
+    CHECK(inside(pcie_of_generation(4)).origin != Origin::measured);
+    InsideDescription slow = nvlink_of_hopper();
+    slow.bandwidth = Rate(1e9);
+    CHECK(inside(slow).time.in_seconds() > 64e6 / 1e9);
+    InsideDescription fast = nvlink_of_hopper();
+    fast.bandwidth = Rate(900e9);
+    CHECK(inside(fast).extrapolated);
+    CHECK(inside(fast).time < inside(nvlink_of_hopper()).time);
+  }
+}

@@ -251,6 +251,17 @@ TEST_CASE("noise makes a step wait for the slowest of many workers") {
   CHECK(eight.step.p50 > two.step.p50);
 }
 
+TEST_CASE("one slow worker is the limit, and is named") {
+  Topology topology = nvlink_node(8);
+  slow_workers(topology, 3, 3, 1.4);
+  const Result result = predict(scenario_of(std::move(topology)));
+  CHECK(result.limiting.kind == "straggler");
+  CHECK(result.limiting.text.find("worker 3, whose kernels take 1.4 times") != std::string::npos);
+  Topology all = nvlink_node(8);
+  slow_workers(all, 0, 7, 1.4);
+  CHECK(predict(scenario_of(std::move(all))).limiting.kind == "gpu");  // none is slower than the others
+}
+
 TEST_CASE("workers on GPUs of another type take the times of its profile") {
   const Scenario alike = scenario_of(ethernet_nodes(2, 2, ethernet(100)));
   Profile slower = *alike.profile;
@@ -268,7 +279,9 @@ TEST_CASE("workers on GPUs of another type take the times of its profile") {
   CHECK(mixed.step.time == doctest::Approx(predict(by_factor).step.time).epsilon(1e-6));
   CHECK(mixed.step.time > 1.15 * predict(alike).step.time);
   CHECK_FALSE(mixed.memory.fits);  // on the smaller of the two
-  CHECK(mixed.limiting.kind == predict(by_factor).limiting.kind);
+  // Workers of a slower type are meant to be so; those of a factor are stragglers.
+  CHECK(mixed.limiting.kind == "network");
+  CHECK(predict(by_factor).limiting.kind == "straggler");
   // Where the other type is the faster one the step is that of the first.
   by_profile.profile = by_profile.gpu_types->profiles[0];
   by_profile.gpu_types = std::make_shared<const GpuTypes>(GpuTypes{{alike.profile}, {0, 0, 1, 1}});
