@@ -9,6 +9,7 @@
 #include "sim/base/parse_units.hpp"
 #include "sim/network/collective_measurements.hpp"
 #include "sim/network/families.hpp"
+#include "sim/network/shared_measurements.hpp"
 #include "sim/network/wires.hpp"
 
 namespace foretrain {
@@ -108,11 +109,10 @@ struct CollectiveModel::State {
   double measured_inside = 0;  // payload of a GPU's links inside its node when measured; 0: not known
   std::map<const GroupWires*, Group> groups;
 
-  State(const Topology& t, const Profile* profile)
+  State(const Topology& t, const Profile* profile, std::shared_ptr<const CollectiveMeasurements> collectives)
       : topology(&t),
         wires(std::make_shared<Wires>(t)),
-        measured(std::make_shared<CollectiveMeasurements>(profile, system_of(t, profile),
-                                                          exchanges_by_gloo(t, profile))),
+        measured(std::move(collectives)),
         inside_is_nvlink(system_of(t, profile).nvlink),
         measured_inside(inside_rate_of(profile)) {}
 
@@ -392,7 +392,16 @@ struct CollectiveModel::State {
 
 CollectiveModel::CollectiveModel(const Topology& topology, const Profile* measured) {
   validate(topology);
-  state_ = std::make_unique<State>(topology, measured);
+  state_ = std::make_unique<State>(
+      topology, measured,
+      std::make_shared<CollectiveMeasurements>(measured, system_of(topology, measured),
+                                               exchanges_by_gloo(topology, measured)));
+}
+CollectiveModel::CollectiveModel(const Topology& topology, const std::shared_ptr<const Profile>& measured) {
+  validate(topology);
+  state_ = std::make_unique<State>(topology, measured.get(),
+                                   shared_measurements(measured, system_of(topology, measured.get()),
+                                                       exchanges_by_gloo(topology, measured.get())));
 }
 CollectiveModel::CollectiveModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CollectiveModel::~CollectiveModel() = default;

@@ -47,6 +47,8 @@ struct CollectiveChoice {
 class CollectiveModel {
  public:
   CollectiveModel(const Topology& topology, const Profile* measured);
+  // Shares what it reads of the profile with all others of that profile.
+  CollectiveModel(const Topology& topology, const std::shared_ptr<const Profile>& measured);
   ~CollectiveModel();
   CollectiveModel(CollectiveModel&&) noexcept;
   CollectiveModel& operator=(CollectiveModel&&) noexcept;

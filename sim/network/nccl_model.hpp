@@ -34,6 +34,7 @@ struct NcclSystem {
   double nic_gb_per_s = 0;     // as the NIC reports it
   bool nic_is_near = false;    // behind the same PCIe switch as its GPU (RDMA): LL128 may cross nodes
   bool is_amd_processor = false;
+  bool operator==(const NcclSystem&) const = default;
 };
 
 // The channels that its search finds, of rings or trees.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "sim/output/result.hpp"
 #include "sim/training/lowering.hpp"
@@ -42,6 +43,11 @@ struct MemoryEstimate {
 // Capacity is that of the profile's GPU less what a CUDA context takes, else 0: not known.
 MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision precision,
                                Precision gradients, const Optimizer& optimizer, const Profile* profile);
+
+// The same, computed once for a model and a profile that several scenarios share.
+MemoryEstimate shared_memory_estimate(const std::shared_ptr<const Model>& model, std::int64_t batch,
+                                      Precision precision, Precision gradients, const Optimizer& optimizer,
+                                      const std::shared_ptr<const Profile>& profile);
 
 // The largest batch that fits; 0 where none does, or where capacity or activations are not known.
 std::int64_t largest_batch(const Model& model, Precision precision, Precision gradients,

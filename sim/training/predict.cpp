@@ -105,28 +105,28 @@ void fill_links(const Scenario& scenario, const StepSimulation& simulation, doub
 }
 
 void fill_memory(const Scenario& scenario, Result& result) {
-  const Model& model = *scenario.model;
   const Precision gradients = scenario.strategy.gradients;
   const int parts = scenario.strategy.accumulation;  // a micro-batch is on the device at a time
-  const auto memory_on = [&](const Profile* profile) {
-    return estimate_memory(model, std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
-                           scenario.precision, gradients, scenario.optimizer, profile)
+  const auto memory_on = [&](const std::shared_ptr<const Profile>& profile) {
+    return shared_memory_estimate(scenario.model,
+                                  std::max<std::int64_t>(1, scenario.batch_per_worker / parts),
+                                  scenario.precision, gradients, scenario.optimizer, profile)
         .memory;
   };
-  const Profile* least = scenario.profile.get();
+  std::shared_ptr<const Profile> least = scenario.profile;
   result.memory = memory_on(least);
   if (scenario.gpu_types) {  // a step must fit on each type of GPU
     for (const auto& profile : scenario.gpu_types->profiles) {
       if (!result.memory.fits) break;
-      const Memory memory = memory_on(profile.get());
+      const Memory memory = memory_on(profile);
       if (memory.fits) continue;
       result.memory = memory;
-      least = profile.get();
+      least = profile;
     }
   }
   if (result.memory.fits) return;
   const std::int64_t most =
-      parts * largest_batch(model, scenario.precision, gradients, scenario.optimizer, *least);
+      parts * largest_batch(*scenario.model, scenario.precision, gradients, scenario.optimizer, *least);
   result.warnings.push_back(fmt::format(
       "does not fit: the step needs {:.1f} GB of {:.1f} GB a GPU{}", result.memory.peak / 1e9,
       result.memory.capacity / 1e9,

@@ -29,7 +29,8 @@ ReplayProgram::ReplayProgram(const RankProgram& program) : program_(&program) {
   }
   for (const std::int32_t place : places(static_cast<int>(StreamId::compute))) {
     const ReplayStep& step = (*this)[place];
-    kernels_.push_back({step.device, place, step.launches, step.group >= 0 || step.after_begin < step.after_end,
+    kernels_.push_back({step.device, place, step.launches,
+                        step.group >= 0 || step.after_begin < step.after_end,
                         step.wakes != 0 || place == last_compute_});
   }
 }

@@ -31,7 +31,7 @@ struct ReplayStep {
 struct ChainedKernel {
   double device = 0;
   std::int32_t place = 0, launches = 1;
-  bool waits = false;  // a collective, or for another stream
+  bool waits = false;     // a collective, or for another stream
   bool ends_run = false;  // another stream waits for it, or the step ends with it
 };
 
@@ -50,7 +50,7 @@ class ReplayProgram {
   std::span<const ChainedKernel> kernels() const { return kernels_; }  // of the compute stream, in order
   // The last of the compute stream ends a step; -1: none.
   int last_compute() const { return last_compute_; }
-  int launches() const { return launches_; }  // of the step
+  int launches() const { return launches_; }     // of the step
   unsigned streams() const { return streams_; }  // a bit for each that has an operation
   const Operation& operation(int place) const {
     return program_->operations[static_cast<std::size_t>(place)];

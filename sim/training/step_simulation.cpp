@@ -101,8 +101,8 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   if (scenario.profile) {
     times_ = like != nullptr && like->micro_batch_ == micro_batch
                  ? like->times_
-                 : *shared_step_times(scenario.model, scenario.profile, scenario.precision, micro_batch,
-                                      scenario.optimizer);
+                 : shared_step_times(scenario.model, scenario.profile, scenario.precision, micro_batch,
+                                     scenario.optimizer);
     host = collective_host(*scenario.profile);
     if (!scenario.profile->launches.empty()) {
       const LaunchCosts& costs = scenario.profile->launches.back();
@@ -118,23 +118,26 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
       listed = parameters_of_size(scenario.step_times->gradient_bytes);
       model = &listed;
     }
-    times_ = step_times(*model, *scenario.step_times, micro_batch);
+    times_ = std::make_shared<const StepTimes>(step_times(*model, *scenario.step_times, micro_batch));
   }
-  warnings_ = times_.warnings;
+  warnings_ = times_->warnings;
 
   // What a step of several workers has besides.
-  StepTimes issued = times_;
-  if (profile_ && kind == StrategyKind::ddp && workers_ > 1)
-    add_gradient_copies(issued, *model, *profile_, scenario.precision);
   StrategyInput strategy;
-  strategy.times = &issued;
+  strategy.times = times_.get();
+  StepTimes with_copies;
+  if (profile_ && kind == StrategyKind::ddp && workers_ > 1) {
+    with_copies = *times_;
+    add_gradient_copies(with_copies, *model, *profile_, scenario.precision);
+    strategy.times = &with_copies;
+  }
   strategy.workers = workers_;
   strategy.servers = std::min(scenario.strategy.servers, workers_);
   strategy.accumulation = accumulation;
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;
   if (kind != StrategyKind::independent) {
-    buckets_ = fuse(*model, scenario.strategy.fusion, gradients_, gradient_order(times_));
+    buckets_ = fuse(*model, scenario.strategy.fusion, gradients_, gradient_order(*times_));
     strategy.buckets = buckets_;
   }
   graph_ = build_step_graph(kind, strategy);
@@ -152,7 +155,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
                            [](const Operation& operation) { return operation.group >= 0; });
       });
   if (network_ == nullptr && communicates) {
-    network_ = std::make_shared<CollectiveModel>(scenario.cluster.topology, profile_.get());
+    network_ = std::make_shared<CollectiveModel>(scenario.cluster.topology, profile_);
   }
   for (const RankProgram& program : graph_.programs) {
     for (const Operation& operation : program.operations) {

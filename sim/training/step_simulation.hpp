@@ -78,7 +78,7 @@ class StepSimulation {
   static constexpr std::size_t most_traced_ranks = 1024;
   void fill(Timeline& timeline, const StepOutcome& outcome) const;
 
-  const StepTimes& times() const { return times_; }
+  const StepTimes& times() const { return *times_; }
   // Of the other types of GPU.
   const std::vector<StepTimes>& other_times() const { return other_times_; }
   const StepGraph& graph() const { return graph_; }
@@ -120,7 +120,7 @@ class StepSimulation {
   CollectiveSharing sharing_of(const std::vector<Uses>& jobs) const;
   std::vector<CollectiveUse> collectives_on(const WireFactors& wires, bool by_ratio) const;
 
-  StepTimes times_;
+  std::shared_ptr<const StepTimes> times_;
   std::vector<StepTimes> other_times_;  // of GPUs of other types, where there are some
   std::vector<Bucket> buckets_;
   StepGraph graph_;
