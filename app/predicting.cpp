@@ -124,7 +124,7 @@ void ResultTargets::write(std::span<const Result> results, const Timeline* timel
 
 void ResultTargets::write_beside(std::span<const Result> results, const Timeline* timeline) {
   fill(csv_.get(), [&](const TextSink& sink) { write_csv(results, sink); });
-  write_report(results);
+  write_report(results, results.size() == 1 ? timeline : nullptr);
   if (timeline == nullptr || results.empty()) return;
   fill(trace_.get(), [&](const TextSink& sink) {
     std::string name = trace_name_;
@@ -139,10 +139,10 @@ void ResultTargets::write_beside(std::span<const Result> results, const Timeline
   });
 }
 
-void ResultTargets::write_report(std::span<const Result> results) {
+void ResultTargets::write_report(std::span<const Result> results, const Timeline* timeline) {
   if (report_ == nullptr) return;
   const auto validation = validation_that_ships();
-  fill(report_.get(), [&](const TextSink& sink) { write_html(results, validation, sink); });
+  fill(report_.get(), [&](const TextSink& sink) { write_html(results, validation, sink, {timeline, {}}); });
 }
 
 void ResultTargets::write(const Comparison& comparison, std::span<const Result> results,

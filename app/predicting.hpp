@@ -37,6 +37,10 @@ class ResultTargets {
   explicit ResultTargets(const PredictingOptions& options);
 
   bool wants_trace() const { return trace_ != nullptr; }
+  // Of one scenario a report shows the ranks' timeline too.
+  bool wants_timeline(std::size_t scenarios) const {
+    return trace_ != nullptr || (report_ != nullptr && scenarios == 1);
+  }
   // Writes all of them, and the table to standard output unless one of them goes there.
   void write(std::span<const Result> results, const Timeline* timeline);
   void write(const Sweep& sweep);
@@ -45,7 +49,7 @@ class ResultTargets {
 
  private:
   void write_beside(std::span<const Result> results, const Timeline* timeline);
-  void write_report(std::span<const Result> results);
+  void write_report(std::span<const Result> results, const Timeline* timeline = nullptr);
 
   std::unique_ptr<FileWriter> json_, csv_, trace_, report_;
   std::string trace_name_;  // its ending says which format

@@ -51,7 +51,7 @@ int simulate(const Options& options) {
     }
     JobOptions how;
     how.seed = options.seed;
-    how.timeline = targets.wants_trace() ? &timeline : nullptr;
+    how.timeline = targets.wants_timeline(scenarios.size()) ? &timeline : nullptr;
     how.every_step = options.every_step;
     how.noise = !options.without_noise;
     const std::clock_t before = std::clock();

@@ -25,6 +25,8 @@ class KeptValues {
   // That of the key, by make() where it is not known; two threads that ask at one time may both make it.
   template <typename Make>
   std::shared_ptr<const Value> get(const Key& key, Make make) {
+    // What nothing owns may be another object at the next call.
+    if (key.expired()) return std::make_shared<const Value>(make());
     if (auto known = find(key)) return known;
     auto made = std::make_shared<const Value>(make());
     const std::scoped_lock lock(mutex_);

@@ -12,6 +12,7 @@
 #include "sim/output/html_job.hpp"
 #include "sim/output/html_resources.hpp"
 #include "sim/output/html_style.hpp"
+#include "sim/output/html_timeline.hpp"
 #include "sim/output/svg_chart.hpp"
 
 namespace foretrain {
@@ -34,7 +35,7 @@ std::string cell(const std::string& text, bool is_number = false) {
 
 std::string summary_table(std::span<const Result> results) {
   std::string out =
-      "<div class=\"scroll\"><table><thead><tr><th>scenario</th><th class=\"n\">workers</th>"
+      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>scenario</th><th class=\"n\">workers</th>"
       "<th class=\"n\">step</th><th class=\"n\">90 % interval</th><th class=\"n\">throughput</th>"
       "<th class=\"n\">efficiency</th><th>limit</th></tr></thead><tbody>\n";
   for (const Result& r : results) {
@@ -50,7 +51,7 @@ std::string breakdown_chart(std::span<const Result> results) {
   StackedBars chart;
   chart.title = "Where the time of a step goes";
   std::array<bool, part_names.size()> occurs{};
-  for (const Result& r : results) {
+  for (const Result& r : results.first(std::min(results.size(), most_shown_results))) {
     StackedBars::Row row;
     row.label = fmt::format("{} ({} worker{})", r.scenario, r.workers, r.workers == 1 ? "" : "s");
     row.value = format_time(r.step.time);
@@ -70,7 +71,8 @@ std::string breakdown_chart(std::span<const Result> results) {
   for (std::size_t i = 0; i < occurs.size(); ++i) {
     if (occurs[i]) legend += fmt::format("<span><i class=\"b{}\"></i>{}</span> ", i, part_names[i]);
   }
-  return "<h2>Where the time of a step goes</h2>\n" + legend + "</p>\n" + svg_of(chart);
+  return "<h2>Where the time of a step goes</h2>\n" + legend + "</p>\n" + svg_of(chart) +
+         left_out(most_shown_results, results.size());
 }
 
 // Inputs that say how large a run is; results that differ in nothing else are one line of a chart.
@@ -185,7 +187,7 @@ std::string details_of(const Result& r, bool open) {
   if (!open) out += fmt::format("<p class=\"verdict\">{}</p>\n", escaped_html(r.limiting.text));
   out += facts_of(r);
   if (!r.remedies.empty()) {
-    out += "<h3>What would help</h3><div class=\"scroll\"><table><tbody>\n";
+    out += "<h3>What would help</h3><div class=\"scroll\" tabindex=\"0\"><table><tbody>\n";
     for (const Remedy& remedy : r.remedies) {
       out += "<tr>" + cell(remedy.change) + cell(format_time(remedy.step), true) +
              cell(fmt::format("{:.2f} x", remedy.speedup), true) + cell(remedy.cost) + "</tr>\n";
@@ -193,7 +195,7 @@ std::string details_of(const Result& r, bool open) {
     out += "</tbody></table></div>\n";
   }
   if (!r.sensitivity.empty()) {
-    out += "<h3>What the step depends on</h3><div class=\"scroll\"><table><tbody>\n";
+    out += "<h3>What the step depends on</h3><div class=\"scroll\" tabindex=\"0\"><table><tbody>\n";
     for (const Sensitivity& each : r.sensitivity) {
       out += "<tr>" + cell(each.input) + cell(each.change) + cell(format_time(each.step), true) +
              cell(fmt::format("{:.3f} x", each.speedup), true) +
@@ -206,7 +208,7 @@ std::string details_of(const Result& r, bool open) {
   }
   for (const std::string& text : r.warnings) out += "<p class=\"warning\">" + escaped_html(text) + "</p>\n";
   if (!r.inputs.empty()) {
-    out += "<h3>What it rests on</h3><div class=\"scroll\"><table><tbody>\n";
+    out += "<h3>What it rests on</h3><div class=\"scroll\" tabindex=\"0\"><table><tbody>\n";
     for (const ResolvedInput& input : r.inputs) {
       out += "<tr>" + cell(input.path) + cell(input.value) +
              cell(std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")) + "</tr>\n";
@@ -224,30 +226,39 @@ std::string title_of(std::span<const Result> results) {
   return results.size() == 1 ? results[0].scenario : fmt::format("{} scenarios", results.size());
 }
 
+void write_results(std::span<const Result> results, const std::optional<ValidationSummary>& validation,
+                   const HtmlExtras& extras, const TextSink& sink) {
+  sink(html_verdict(results));
+  sink(summary_table(results));
+  sink("<p class=\"note\">" + escaped_html(console::validation_line(validation)) + "</p>\n");
+  sink(breakdown_chart(results));
+  sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
+  if (extras.timeline != nullptr) sink(html_timeline(*extras.timeline));
+  sink(scaling_chart(results));
+  sink(html_bandwidths(results));
+  sink(html_jobs(results));
+  sink(html_links(results));
+  sink(html_memory(results));
+}
+
 }  // namespace
 
 void write_html(std::span<const Result> results, const std::optional<ValidationSummary>& validation,
-                const TextSink& sink) {
-  if (results.empty()) return;
-  const std::string title = escaped_html(title_of(results));
+                const TextSink& sink, const HtmlExtras& extras) {
+  if (results.empty() && extras.sections.empty()) return;
+  const std::string title = results.empty() ? "Measured and predicted" : escaped_html(title_of(results));
   sink(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
       title + "</title>\n<style>\n");
   sink(html_style);
   sink("</style></head><body><main>\n<h1>" + title + "</h1>\n");
-  sink(html_verdict(results));
-  sink(summary_table(results));
-  sink("<p class=\"note\">" + escaped_html(console::validation_line(validation)) + "</p>\n");
-  sink(breakdown_chart(results));
-  sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
-  sink(scaling_chart(results));
-  sink(html_bandwidths(results));
-  sink(html_jobs(results));
-  sink(html_links(results));
-  sink(html_memory(results));
-  sink("<h2>In detail</h2>\n");
-  for (const Result& r : results) sink(details_of(r, results.size() == 1));
+  if (!results.empty()) write_results(results, validation, extras, sink);
+  for (const std::string& section : extras.sections) sink(section);
+  if (!results.empty()) sink("<h2>In detail</h2>\n");
+  for (const Result& r : results.first(std::min(results.size(), most_shown_results)))
+    sink(details_of(r, results.size() == 1));
+  sink(left_out(most_shown_results, results.size()));
   sink("<footer>foretrain " FORETRAIN_VERSION "</footer>\n</main></body></html>\n");
 }
 

@@ -50,7 +50,7 @@ std::string table_of(std::span<const Result> results) {
     if (assumption.empty()) assumption = job.assumption;
   }
   if (rows.empty()) return "";
-  return "<h2>Jobs</h2>\n<div class=\"scroll\"><table><thead><tr><th>scenario</th><th "
+  return "<h2>Jobs</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>scenario</th><th "
          "class=\"n\">updates</th>"
          "<th class=\"n\">time</th><th class=\"n\">90 % interval</th><th class=\"n\">GPU-hours</th>"
          "<th class=\"n\">cost</th><th class=\"n\">speedup</th></tr></thead><tbody>\n" +

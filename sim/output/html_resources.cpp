@@ -15,13 +15,8 @@
 namespace foretrain {
 namespace {
 
-// A page of a thousand results shows those that a person can look through.
-constexpr std::size_t most_bars = 40;
+constexpr std::size_t most_bars = most_shown_results;
 constexpr std::size_t most_lines = 6;
-
-std::string left_out(std::size_t shown, std::size_t all) {
-  return all <= shown ? "" : fmt::format("<p class=\"note\">The first {} of {}.</p>\n", shown, all);
-}
 
 std::optional<double> bandwidth_of(const Result& result) {
   for (const ResolvedInput& input : result.inputs) {
@@ -40,6 +35,12 @@ std::string legend(std::initializer_list<std::pair<int, const char*>> names) {
 }
 
 }  // namespace
+
+std::string left_out(std::size_t shown, std::size_t all) {
+  return all <= shown ? ""
+                      : fmt::format("<p class=\"note\">The first {} of {}.</p>\n", shown,
+                                    console::whole(static_cast<std::int64_t>(all)));
+}
 
 std::string html_verdict(std::span<const Result> results) {
   if (results.size() == 1) return "<p class=\"verdict\">" + escaped_html(results[0].limiting.text) + "</p>\n";
@@ -96,12 +97,12 @@ std::string html_links(std::span<const Result> results) {
     if (busiest == result.links.end() || busiest->bytes_per_step <= 0 || ++all > most_bars) continue;
     const LinkUse& link = *busiest;
     StackedBars::Row row;
-    row.label = fmt::format("{}: {} ({} x {})", result.scenario, link.name, link.count,
-                            format_byte_rate(Rate(link.bandwidth)));
+    row.label = result.scenario + ": " + link.name;
     row.value = console::percent(link.utilisation);
     row.parts.push_back({link.utilisation, 3,
-                         fmt::format("{} a step, {} of what it carries", format_bytes(link.bytes_per_step),
-                                     console::percent(link.utilisation))});
+                         fmt::format("{} x {}: {} a step, {} of what it carries", link.count,
+                                     format_byte_rate(Rate(link.bandwidth)),
+                                     format_bytes(link.bytes_per_step), console::percent(link.utilisation))});
     row.parts.push_back({std::max(0.0, 1 - link.utilisation), 5, "idle"});
     chart.rows.push_back(std::move(row));
   }

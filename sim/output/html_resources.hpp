@@ -10,6 +10,11 @@ namespace foretrain {
 
 // What limits, first of all on the page: of one result its sentence; of several how many each limit holds
 // for, with the sentence of the one that loses most.
+// A page of a thousand results shows those that a person can look through: of charts and details.
+inline constexpr std::size_t most_shown_results = 40;
+// "The first 40 of 1,000."; empty where all are shown.
+std::string left_out(std::size_t shown, std::size_t all);
+
 std::string html_verdict(std::span<const Result> results);
 
 // The step over the network's bandwidth, where results differ in it; else empty.

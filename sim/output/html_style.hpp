@@ -17,6 +17,7 @@ h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 8.5rem; }
 th { color: var(--quiet); font-weight: 600; }
 .n { text-align: right; font-variant-numeric: tabular-nums; }
 .note, footer { color: var(--quiet); font-size: .88rem; } .warning { color: var(--warn); }
@@ -32,6 +33,9 @@ svg text { font: 13px system-ui, sans-serif; fill: var(--ink); } svg text.v { fi
 .c2,.b2{fill:var(--c2);background:var(--c2)} .c3,.b3{fill:var(--c3);background:var(--c3)}
 .c4,.b4{fill:var(--c4);background:var(--c4)} .c5,.b5{fill:var(--c5);background:var(--c5)}
 .c6,.b6{fill:var(--c6);background:var(--c6)}
+.equal { stroke: var(--ink); } .bound { stroke: var(--quiet); stroke-dasharray: 4 4; } .faint { stroke: var(--quiet); opacity: .55; }
+details.data { border: 0; padding: .1rem 0 .6rem; } details.data summary { font-weight: 400; font-size: .85rem; color: var(--quiet); }
+.scroll:focus-visible, summary:focus-visible { outline: 2px solid var(--c1); outline-offset: 2px; }
 .grid { stroke: var(--rule); } .whisker { stroke: var(--ink); stroke-width: 1.5; }
 polyline { fill: none; stroke-width: 2.5; } .ideal { stroke: var(--quiet); stroke-dasharray: 5 5; }
 .s0{stroke:var(--c1)} .s1{stroke:var(--c3)} .s2{stroke:var(--c6)} .s3{stroke:var(--c4)} .s4{stroke:var(--c5)} .s5{stroke:var(--c0)}

@@ -24,6 +24,14 @@ std::string tick_text(double value) {
   return fmt::format("{:g}", value);
 }
 
+// 1 KiB, 64 MiB
+std::string format_bytes_binary(double bytes) {
+  for (const auto& [size, suffix] : {std::pair(1073741824.0, "GiB"), {1048576.0, "MiB"}, {1024.0, "KiB"}}) {
+    if (bytes >= size) return fmt::format("{:.3g} {}", bytes / size, suffix);
+  }
+  return fmt::format("{:g} B", bytes);
+}
+
 std::string open_svg(double height, const std::string& title) {
   return fmt::format(
       "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\" "
@@ -122,8 +130,35 @@ std::string svg_of(const StackedBars& chart) {
     }
     y += row_height;
   }
-  return out + "</svg>\n";
+  std::string rows;
+  for (const auto& row : chart.rows) {
+    rows += "<tr><td>" + escaped_html(row.label) + "</td><td class=\"n\">" + escaped_html(row.value) +
+            "</td><td>";
+    for (const auto& part : row.parts) rows += escaped_html(part.hint) + "; ";
+    rows += "</td></tr>\n";
+  }
+  return out + "</svg>\n" + numbers_table("<th>bar</th><th class=\"n\">whole</th><th>parts</th>", rows);
 }
+
+namespace {
+
+std::string numbers_of(const LineChart& chart) {
+  constexpr std::size_t most_rows = 200;
+  std::string rows;
+  std::size_t count = 0;
+  for (const auto& series : chart.series) {
+    for (const auto& [x, y] : series.points) {
+      if (++count > most_rows) break;
+      rows += fmt::format("<tr><td>{}</td><td class=\"n\">{:.5g}</td><td class=\"n\">{:.5g}</td></tr>\n",
+                          escaped_html(series.label), x, y);
+    }
+  }
+  return numbers_table("<th>line</th><th class=\"n\">" + escaped_html(chart.x_title) +
+                           "</th><th class=\"n\">" + escaped_html(chart.y_title) + "</th>",
+                       rows);
+}
+
+}  // namespace
 
 std::string svg_of(const LineChart& chart) {
   constexpr double left = 68, right = 12, top = 32, plot_height = 240, bottom = 46, legend_row = 26;
@@ -161,12 +196,13 @@ std::string svg_of(const LineChart& chart) {
     out += line(left, place_y(tick), width - right, place_y(tick), "grid");
     out += text_at(left - 6, place_y(tick) + 4, tick_text(tick), "end", "v");
   }
-  double last_label = -1e9;
+  double label_end = -1e9;
   for (const double x : xs) {
-    constexpr double least_distance = 30;
-    if (place_x(x) - last_label < least_distance) continue;
-    last_label = place_x(x);
-    out += text_at(place_x(x), top + plot_height + 20, tick_text(x), "middle", "v");
+    const std::string text = chart.x_is_bytes ? format_bytes_binary(x) : tick_text(x);
+    const double half = std::max(15.0, letter * static_cast<double>(text.size()) / 2);
+    if (place_x(x) - half < label_end || place_x(x) + half > width + letter) continue;
+    label_end = place_x(x) + half + 10;
+    out += text_at(place_x(x), top + plot_height + 20, text, "middle", "v");
   }
   out += text_at(width - right, top + plot_height + 40, chart.x_title, "end", "v");
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
@@ -196,7 +232,131 @@ std::string svg_of(const LineChart& chart) {
                        number(x + 20), number(y - 4));
     out += text_at(x + sample, y, series.label, "start", "v");
   }
+  return out + "</svg>\n" + numbers_of(chart);
+}
+
+std::string svg_of(const SpanChart& chart) {
+  constexpr double label_height = 24, bar_height = 18, row_gap = 6, axis = 30;
+  constexpr double row_height = label_height + bar_height + row_gap;
+  double last = 0;
+  for (const auto& row : chart.rows) {
+    for (const auto& piece : row.pieces) last = std::max(last, piece.end);
+  }
+  const std::vector<double> ticks = axis_ticks(1e3 * last, 4);
+  const double scale = 1e3 * last > 0 ? (width - 8) / ticks.back() * 1e3 : 0;
+  const double bottom = row_height * static_cast<double>(chart.rows.size());
+  std::string out = open_svg(bottom + axis, chart.title);
+  for (std::size_t t = 0; t < ticks.size(); ++t) {
+    const double x = ticks[t] * scale / 1e3;
+    out += line(x, 0, x, bottom + 4, "grid");
+    const bool is_last = t + 1 == ticks.size();
+    out += text_at(x, bottom + 22, tick_text(ticks[t]) + (is_last ? " ms" : ""),
+                   t == 0    ? "start"
+                   : is_last ? "end"
+                             : "middle",
+                   "v");
+  }
+  double y = 0;
+  for (const auto& row : chart.rows) {
+    out += text_at(0, y + label_height - 6, row.label);
+    for (const auto& piece : row.pieces) {
+      constexpr double least = 0.4;  // or it would not be seen
+      out += fmt::format(
+          "<rect class=\"c{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>\n",
+          piece.colour, number(piece.begin * scale), number(y + label_height),
+          number(std::max(least, (piece.end - piece.begin) * scale)), number(bar_height),
+          escaped_html(piece.hint));
+    }
+    y += row_height;
+  }
   return out + "</svg>\n";
+}
+
+namespace {
+
+// 1, 2, 5 times powers of ten within a range of logarithms; where that is narrow, round numbers.
+std::vector<double> log_ticks(double first, double last) {
+  std::vector<double> out;
+  for (int power = static_cast<int>(std::floor(first)); power <= static_cast<int>(std::ceil(last)); ++power) {
+    for (const double digit : {1.0, 2.0, 5.0}) {
+      const double at = std::log10(digit) + power;
+      if (at >= first && at <= last) out.push_back(at);
+    }
+  }
+  constexpr std::size_t enough = 3;
+  if (out.size() >= enough) return out;
+  out.clear();
+  const double low = std::pow(10, first), high = std::pow(10, last);
+  const double step = axis_ticks(high - low, 5)[1];
+  for (double value = std::ceil(low / step) * step; value <= high; value += step) {
+    if (value > 0) out.push_back(std::log10(value));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string svg_of(const ScatterChart& chart) {
+  constexpr double left = 68, right = 16, top = 32, side = width - left - right, bottom = 50;
+  constexpr double legend_row = 26;
+  if (chart.points.empty()) return "";
+  double first = 1e300, last = -1e300;
+  for (const auto& point : chart.points) {
+    first = std::min(first, std::log10(std::min(point.x, point.y)));
+    last = std::max(last, std::log10(std::max(point.x, point.y)));
+  }
+  constexpr double margin = 0.06;
+  first -= margin;
+  last += margin;
+  const auto place = [&](double logarithm) {
+    return std::clamp((logarithm - first) / (last - first), 0.0, 1.0) * side;
+  };
+  const auto at_x = [&](double value) { return left + place(std::log10(value)); };
+  const auto at_y = [&](double value) { return top + side - place(std::log10(value)); };
+  std::string out =
+      open_svg(top + side + bottom + legend_row * static_cast<double>(chart.labels.size()), chart.title);
+  out += text_at(0, 18, chart.y_title, "start", "v");
+  double labelled = -1e9;
+  for (const double tick : log_ticks(first, last)) {
+    out += line(left + place(tick), top, left + place(tick), top + side, "grid");
+    out += line(left, top + side - place(tick), left + side, top + side - place(tick), "grid");
+    constexpr double least_distance = 40;
+    if (place(tick) - labelled < least_distance) continue;
+    labelled = place(tick);
+    const std::string text = tick_text(std::round(std::pow(10, tick) * 1e4) / 1e4);
+    out += text_at(left + place(tick), top + side + 20, text, "middle", "v");
+    out += text_at(left - 6, top + side - place(tick) + 4, text, "end", "v");
+  }
+  out += text_at(left + side, top + side + 42, chart.x_title, "end", "v");
+  std::vector<double> ratios = chart.bounds;
+  ratios.push_back(1);
+  for (const double ratio : ratios) {
+    const double shift = std::log10(ratio), from = first + std::max(0.0, -shift),
+                 to = last - std::max(0.0, shift);
+    out += line(left + place(from), top + side - place(from + shift), left + place(to),
+                top + side - place(to + shift), ratio == 1 ? "equal" : "bound");
+  }
+  for (const auto& point : chart.points) {
+    if (point.high > point.low && point.low > 0)
+      out += line(at_x(point.x), at_y(point.low), at_x(point.x), at_y(point.high), "faint");
+  }
+  for (const auto& point : chart.points) {
+    out += fmt::format("<circle class=\"s{}\" cx=\"{}\" cy=\"{}\" r=\"4\"><title>{}</title></circle>\n",
+                       point.kind, number(at_x(point.x)), number(at_y(point.y)), escaped_html(point.hint));
+  }
+  for (std::size_t i = 0; i < chart.labels.size(); ++i) {
+    const double y = top + side + bottom + legend_row * (static_cast<double>(i) + 0.5);
+    out += fmt::format("<circle class=\"s{}\" cx=\"{}\" cy=\"{}\" r=\"4\"/>\n", i, number(left + 6),
+                       number(y - 4));
+    out += text_at(left + 18, y, chart.labels[i], "start", "v");
+  }
+  return out + "</svg>\n";
+}
+
+std::string numbers_table(const std::string& head, const std::string& rows) {
+  return "<details class=\"data\"><summary>The numbers</summary><div class=\"scroll\" "
+         "tabindex=\"0\"><table><thead><tr>" +
+         head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div></details>\n";
 }
 
 }  // namespace foretrain

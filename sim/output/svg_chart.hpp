@@ -38,10 +38,45 @@ struct LineChart {
     std::vector<std::pair<double, double>> intervals = {};  // of each point, or none
   };
   std::string title, x_title, y_title;
+  bool x_is_bytes = false;
   bool linear = false;  // x from zero, without a mark at each point
   std::vector<Series> series;
 };
 std::string svg_of(const LineChart& chart);
+
+// Spans of time on a row each, all on one scale that starts at zero; seconds.
+struct SpanChart {
+  struct Piece {
+    double begin = 0, end = 0;
+    int colour = 0;
+    std::string hint;
+  };
+  struct Row {
+    std::string label;
+    std::vector<Piece> pieces;
+  };
+  std::string title;
+  std::vector<Row> rows;
+};
+std::string svg_of(const SpanChart& chart);
+
+// Points over two axes of powers of ten, with the line on which both are equal and others at fixed ratios.
+struct ScatterChart {
+  struct Point {
+    double x = 0, y = 0;       // above zero
+    double low = 0, high = 0;  // an interval of y; equal where there is none
+    int kind = 0;              // of labels
+    std::string hint;
+  };
+  std::string title, x_title, y_title;
+  std::vector<double> bounds;  // y over x
+  std::vector<std::string> labels;
+  std::vector<Point> points;
+};
+std::string svg_of(const ScatterChart& chart);
+
+// The numbers of a chart for those who do not see it, folded away: cells of the head, rows of the body.
+std::string numbers_table(const std::string& head, const std::string& rows);
 
 // Round numbers from zero to `top` or a little above, about `count` of them: 0, 5, 10, ...
 std::vector<double> axis_ticks(double top, int count);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/app/subprocess.hpp"
@@ -27,7 +28,8 @@ cluster:
 
 }  // namespace
 
-TEST_CASE("a report is the same page from the run and from its JSON") {
+TEST_CASE(
+    "a report is the same page from the run and from its JSON, which does not hold what ranks do when") {
   const TemporaryFolder folder;
   const std::string scenario = folder.write("a.yaml", scenario_text);
   const Finished done = run_foretrain(
@@ -37,9 +39,70 @@ TEST_CASE("a report is the same page from the run and from its JSON") {
   CHECK(again.status == 0);
   CHECK(again.out.empty());
   CHECK(again.err.empty());
-  const std::string page = read_file(folder.path("direct.html"));
+  std::string page = read_file(folder.path("direct.html"));
   CHECK(page.starts_with("<!DOCTYPE html>"));
+  const std::size_t begin = page.find("<h2>What the ranks do when"), end = page.find("<h2>", begin + 1);
+  REQUIRE(end != std::string::npos);
+  CHECK(page.substr(begin, end - begin).find("rank 1, communication") != std::string::npos);
+  page.erase(begin, end - begin);
   CHECK(page == read_file(folder.path("later.html")));
+}
+
+TEST_CASE("a report shows runs, validations and collectives that were measured beside what is predicted") {
+  const TemporaryFolder folder;
+  const std::string data = FORETRAIN_SOURCE_DIR "/validation/";
+  const auto page_of = [&](std::vector<std::string> files) {
+    files.insert(files.begin(), "report");
+    files.insert(files.end(), {"-o", folder.path("page.html")});
+    const Finished done = run_foretrain(files);
+    CAPTURE(done.err);
+    REQUIRE(done.status == 0);
+    return read_file(folder.path("page.html"));
+  };
+  const auto has = [](const std::string& page, const char* text) {
+    return page.find(text) != std::string::npos;
+  };
+  const std::string run = page_of({data + "job/h200/job.1.json.gz"});
+  for (const char* text : {"Measured: growing-batch-2-gpus", "GPU use", "GPU memory", "Processor",
+                           "node 0 device 1", "predicted of the first phase: a kernel or collective runs"}) {
+    CAPTURE(text);
+    CHECK(has(run, text));
+  }
+  CHECK_FALSE(has(run, "Network, sent"));  // it sent nothing
+  const std::string rows = page_of({data + "live-gpu/summary.json"});
+  CHECK(has(rows, "Predicted against measured"));
+  CHECK(has(rows, "% off on average"));
+  const Finished table =
+      run_foretrain({"collective", "all_reduce", "--topology", "nvlink-node", "--set", "gpus_per_node=2",
+                     "--bytes", "1KiB..1GiB*32", "--json", folder.path("c.json")});
+  REQUIRE(table.status == 0);
+  const std::string curves = page_of({folder.path("c.json"), FORETRAIN_SOURCE_DIR "/profiles/h200.json.gz"});
+  CHECK(has(curves, "all_reduce over 2 ranks on 1 node"));
+  CHECK(has(curves, "measured, h200, nvlink"));
+  CHECK(has(curves, "32 KiB"));
+}
+
+TEST_CASE("no verb writes over a file that it reads") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text);
+  REQUIRE(run_foretrain({"simulate", scenario, "--json", folder.path("r.json"), "-q"}).status == 0);
+  const std::string result = read_file(folder.path("r.json"));
+  const std::string link = folder.path("link.yaml");
+  std::filesystem::create_symlink(scenario, link);
+  for (const Names& arguments :
+       {Names{"simulate", scenario, "--json", scenario}, Names{"simulate", scenario, "--csv", link},
+        Names{"simulate", link, "--report", folder.path("./a.yaml")},
+        Names{"simulate", scenario, "--trace", scenario}, Names{"compare", scenario, "--json", scenario},
+        Names{"sweep", scenario, "--vary", "cluster.nodes=1,2", "--csv", scenario},
+        Names{"report", folder.path("r.json"), "-o", folder.path("r.json")},
+        Names{"import", "steps", scenario, "-o", scenario}}) {
+    CAPTURE(arguments[0]);
+    const Finished done = run_foretrain(arguments);
+    CHECK(done.status == 2);
+    CHECK(done.err.find("would overwrite") != std::string::npos);
+  }
+  CHECK(read_file(scenario) == scenario_text);
+  CHECK(read_file(folder.path("r.json")) == result);
 }
 
 TEST_CASE("a report of no result is refused and nothing is written") {
