@@ -72,7 +72,11 @@ void join_fat_tree(Topology& topology, std::span<const Port> ports, const FatTre
   require(shape.oversubscription > 0 && shape.core_oversubscription > 0, "oversubscription is above zero");
   int half_radix = 1;
   while (2.0 * half_radix * half_radix * half_radix < static_cast<double>(ports.size())) ++half_radix;
-  const int below = shape.ports_per_leaf > 0 ? shape.ports_per_leaf : half_radix;
+  // A node's ports stand on one leaf.
+  int of_a_node = 1;
+  for (const Port& port : ports) of_a_node = std::max(of_a_node, port.rail + 1);
+  const int below =
+      shape.ports_per_leaf > 0 ? shape.ports_per_leaf : divided_up(half_radix, of_a_node) * of_a_node;
   const int in_pod = shape.leaves_per_pod > 0 ? shape.leaves_per_pod : half_radix;
   const int columns = std::max(1, static_cast<int>(std::ceil(below / shape.oversubscription)));
   const double up = below / shape.oversubscription / columns;  // of a leaf's uplink, over a port

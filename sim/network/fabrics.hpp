@@ -29,7 +29,8 @@ void join_leaf_spine(Topology& topology, std::span<const Port> ports, const Leaf
 // Three levels: leaves in pods, each joined to the pod's aggregation switches, and these to the cores of
 // their column (Al-Fares, Loukissas, Vahdat 2008: radix k is k/2 ports a leaf, k/2 leaves a pod).
 struct FatTreeShape {
-  int ports_per_leaf = 0;  // 0, as leaves_per_pod: of the smallest radix that holds all ports
+  // 0, as leaves_per_pod: of the smallest radix that holds all ports, and whole nodes a leaf.
+  int ports_per_leaf = 0;
   int leaves_per_pod = 0;
   double oversubscription = 1;       // of leaves
   double core_oversubscription = 1;  // of aggregation switches

@@ -88,6 +88,22 @@ TEST_CASE("a fat tree of radix 4 is that of the textbook") {
   CHECK(count(over, "core uplink") == 8);
 }
 
+// 32 ports fit a radix of 6, three a leaf; eight a leaf, since a node's ports stand together: with fewer, all
+// rings of two neighbouring nodes would meet at the one leaf that both touch.
+TEST_CASE("all ports of a node stand on one leaf of a fat tree") {
+  const Topology tree = make_topology(FabricNodes{nodes_of(4, 8, 8), FatTreeShape{}});
+  std::map<int, std::set<int>> leaves_of;
+  for (const Link& link : tree.links) {
+    const Vertex& from = tree.vertices[static_cast<std::size_t>(link.from)];
+    if (link.kind == LinkKind::network && from.kind == VertexKind::nic) leaves_of[from.node].insert(link.to);
+  }
+  REQUIRE(leaves_of.size() == 4);
+  for (const auto& [node, leaves] : leaves_of) CHECK(leaves.size() == 1);
+  const Topology star = make_topology(nodes_of(4, 8, 8));
+  // The hash lets some of eight rings meet on an uplink, not all.
+  CHECK(pace(tree, CollectiveKind::all_reduce) <= 4 * pace(star, CollectiveKind::all_reduce));
+}
+
 TEST_CASE("equal ways: a hash by seed, spread evenly, or the first") {
   EthernetNodes nodes = nodes_of(16, 1, 1);
   auto used = [&](RouteChoice choice, std::uint64_t seed) {
