@@ -67,7 +67,8 @@ void refuse_unknown_options(const Verb& verb, const CLI::App& command,
 // No result may be written over a file that is read: by canonical names, so that links and ./ are seen
 // through.
 void refuse_outputs_over_inputs(const Verb& verb, const CLI::App& command) {
-  if (std::string_view(verb.name) == "run") return;  // it has folders and checkpoints besides, and refuses itself
+  if (std::string_view(verb.name) == "run")
+    return;  // it has folders and checkpoints besides, and refuses itself
   constexpr std::array outputs{"--json", "--csv", "--trace", "--report", "--out"};
   constexpr std::array inputs{"--profile", "--costs-from"};
   const auto is_one_of = [](const CLI::Option& option, const auto& names) {

@@ -32,7 +32,8 @@ inline constexpr double tree_corrections[3][24] = {
     {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
 
-// Of one NVLink and direction (src/graph/topo.h, Volta to Blackwell), and NCCL_P2P_LL_THRESHOLD, of a channel.
+// Of one NVLink and direction (src/graph/topo.h, Volta to Blackwell), and NCCL_P2P_LL_THRESHOLD, of a
+// channel.
 inline constexpr double nvlink_speeds[] = {20, 20, 20.6, 40.1};
 inline constexpr double direct_ll_bytes = 16384;
 
