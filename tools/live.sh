@@ -36,6 +36,16 @@ run() { # name command...
     "$@" "$program" run "$name.yaml" --device cpu --steps "$steps" --out "records/$name-$repeat.json.gz" >/dev/null 2>"run.log" || { status=$?; cat run.log >&2; exit $status; }
   done
 }
+# Nodes made of one machine share its memory and the threads of its cores, as workers of one node do; the network's
+# model knows nothing of that, so that it stands in their scenario.
+together=$(python3 - live.json <<'PYTHON'
+import json, statistics, sys
+profile = json.load(open(sys.argv[1]))
+alone = {(step["model"], step["batch"]): step["step_s"][0] for step in profile["steps"]}
+ratios = [each["alone_s"][0] / alone[each["model"], each["batch"]] for each in profile.get("overlaps", []) if (each["model"], each["batch"]) in alone]
+print(f"{max(1.0, statistics.median(ratios)) if ratios else 1.0:.3f}")
+PYTHON
+)
 mkdir -p records
 scenario one-worker '{ topology: one-node, workers: 1 }'
 run one-worker
@@ -46,7 +56,7 @@ if [ $workers -gt 1 ]; then
     # A step's gradients must not pass within the burst of what makes the rate: 0.5 ms of it, 32 kB at least.
     for link in 100mbit:32kb:'100 Mbit/s' 1gbit:64kb:'1 Gbit/s'; do
       IFS=: read -r rate burst bandwidth <<<"$link"
-      scenario "two-nodes-$rate" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: $bandwidth, latency: 30 us } }"
+      scenario "two-nodes-$rate" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: $bandwidth, latency: 30 us }, slow_gpus: [{ from: 0, to: 1, factor: $together }] }"
       NODES_CORES=1 NODES_BURST=$burst run "two-nodes-$rate" "$nodes" 2 "$rate" 0
     done
   else

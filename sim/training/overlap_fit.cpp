@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/quantile.hpp"
+#include "sim/training/crowding.hpp"
 #include "sim/training/step_simulation.hpp"
 
 namespace foretrain {
@@ -70,7 +71,8 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
       const StepSimulation simulation(scenario_of_overlap(entry, plain, scenario_of));
       const double one = simulated(StepSimulation(one_worker_of(entry, plain, scenario_of)), 1);
       const double longer = entry.alone.median > 0 ? entry.step.median / entry.alone.median : 1;
-      entry.interference_scale = fitted_scale(simulation, one * longer);
+      const double crowded = crowding_factor(*plain, entry.model, entry.precision, entry.ranks);
+      entry.interference_scale = fitted_scale(simulation, one * crowded * longer);
     } catch (const Error& error) {
       problems.push_back(
           fmt::format("{} {} batch {} on {} GPUs: what interference is worth in a step was not fitted: {}",

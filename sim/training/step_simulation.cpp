@@ -9,6 +9,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/input/job.hpp"
 #include "sim/training/collective_start.hpp"
+#include "sim/training/crowding.hpp"
 #include "sim/training/gpu_types.hpp"
 #include "sim/training/gradient_copies.hpp"
 #include "sim/training/input_copy.hpp"
@@ -90,6 +91,13 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
       compute_factors_(scenario.cluster.topology.compute_factors) {
   if (compute_factors_.size() > static_cast<std::size_t>(workers_)) {
     compute_factors_.resize(static_cast<std::size_t>(workers_));
+  }
+  if (scenario.profile && scenario.model) {
+    const int a_node = (workers_ + nodes_ - 1) / std::max(1, nodes_);
+    const double crowded =
+        crowding_factor(*scenario.profile, scenario.model->name, scenario.precision, a_node);
+    if (crowded > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
+    for (double& factor : compute_factors_) factor *= crowded;
   }
   has_many_speeds_ = std::set(compute_factors_.begin(), compute_factors_.end()).size() > many_speeds;
   const int accumulation = change.accumulation > 0 ? change.accumulation : scenario.strategy.accumulation;
