@@ -201,9 +201,11 @@ TEST_CASE("calibrate, simulate, run and validate agree on this machine's cores")
       if (outcome.noise() >= quiet) return;
     // What a model that took another batch's time, or no exchange between nodes, would predict is beyond the
     // bound.
-    const double measured = outcomes[0].measured_median();
-    CHECK(loop.predict(rows[0], "after", "32") > (1 + bound) * measured);
-    CHECK(loop.predict(rows[0], "after", "16") < (1 - bound) * measured);
+    // Held against what this calibration predicts of the batch itself: a machine that is faster in one minute
+    // than in the next is no wrong model.
+    const double own = loop.predict(rows[0], "after");
+    CHECK(loop.predict(rows[0], "after", "32") > (1 + bound) * own);
+    CHECK(loop.predict(rows[0], "after", "16") < (1 - bound) * own);
     if (rows.size() > 2) CHECK(outcomes[1].measured_median() < (1 - bound) * outcomes[2].measured_median());
   });
 }
