@@ -19,9 +19,9 @@ using device::Event;
 using device::StreamKind;
 
 constexpr double never = 1e30;
+constexpr int rounds_in_turn = 4;  // of reductions and broadcasts
 // Long enough for the streams of a network to reach their rate: one call after a pause has the switches'
 // buffers to itself and is no bucket of many.
-constexpr int half_rounds = 4;
 constexpr double chain_between_nodes = 0.1, chain_within_node = 1.5e-3;
 
 // All of a rank's sizes share this state.
@@ -62,6 +62,34 @@ void read_choice(const std::string& text, CollectiveEntry& entry) {
                                                       : protocol;
 }
 
+// A chain of calls behind one that brings the ranks together and is not timed; the time of a call, the
+// slowest rank's. What `call` issues makes connections where it is the `first`, and must not wait for a gate
+// then.
+template <typename Call>
+double time_calls(Session& session, RankGroup& group, bool takes_part, EventPool& events, const Call& call,
+                  int length, bool first) {
+  double seconds = 0;
+  Event from, to;
+  group.barrier();
+  if (takes_part) {
+    events.reset();
+    from = events.take();
+    to = events.take();
+    if (!first) session.worker.close_gate(StreamKind::communication);
+    call();
+    session.worker.record(from, StreamKind::communication);
+    for (int i = 0; i < length; ++i) call();
+    session.worker.record(to, StreamKind::communication);
+  }
+  if (!first) group.barrier();
+  if (takes_part) {
+    if (!first) session.worker.open_gate();
+    await(session, to);
+    seconds = session.worker.seconds_between(from, to) / length;
+  }
+  return group.greatest(seconds);
+}
+
 // One call on idle devices with all ranks ready, as a gradient bucket makes it: the communication stream
 // waits for an event of the compute stream, and that wait counts. Each rank's interval begins when its own
 // gate opens; the last to open waits for none, so the least of the ranks' intervals is the call's own time.
@@ -96,31 +124,11 @@ bool has_root(CollectiveKind kind) {
 }
 
 double time_half_round(Curve& c, std::int64_t bytes, int rounds, bool first) {
-  device::Worker& worker = c.session.worker;
-  double seconds = 0;
-  Event from, to;
   const auto round = [&] {
     for (const auto kind : {CollectiveKind::reduce, CollectiveKind::broadcast})
       c.communicator->enqueue(kind, c.buffer, bytes, c.curve.element);
   };
-  c.group.barrier();
-  if (c.communicator) {
-    c.events.reset();
-    from = c.events.take();
-    to = c.events.take();
-    if (!first) worker.close_gate(StreamKind::communication);
-    round();  // brings the ranks together
-    worker.record(from, StreamKind::communication);
-    for (int i = 0; i < rounds; ++i) round();
-    worker.record(to, StreamKind::communication);
-  }
-  if (!first) c.group.barrier();
-  if (c.communicator) {
-    if (!first) worker.open_gate();
-    await(c.session, to);
-    seconds = worker.seconds_between(from, to) / (2 * rounds);
-  }
-  return c.group.greatest(seconds);
+  return time_calls(c.session, c.group, c.communicator != nullptr, c.events, round, rounds, first) / 2;
 }
 
 // Of these the times of a job's own messages matter: its buckets, and its weights to and from a server.
@@ -166,7 +174,7 @@ CollectiveEntry measure_size(Curve& c, std::int64_t bytes) {
   spent = 0;
   if (has_root(c.curve.kind)) time_half_round(c, bytes, 1, true);  // connections
   while (!rule.done(isolated, spent)) {
-    isolated.push_back(has_root(c.curve.kind) ? time_half_round(c, bytes, half_rounds, false)
+    isolated.push_back(has_root(c.curve.kind) ? time_half_round(c, bytes, rounds_in_turn, false)
                                               : time_isolated(c, bytes));
     spent = spent_since(start);
   }
@@ -291,27 +299,8 @@ SettingGuard::~SettingGuard() {
 double time_chain(Session& session, RankGroup& group, Communicator* communicator, EventPool& events,
                   device::Buffer buffer, const CollectiveCurve& curve, std::int64_t bytes, int length,
                   bool first) {
-  double seconds = 0;
-  Event from, to;
-  group.barrier();
-  if (communicator) {
-    // The first call brings the ranks together and is not timed.
-    events.reset();
-    from = events.take();
-    to = events.take();
-    if (!first) session.worker.close_gate(StreamKind::communication);
-    communicator->enqueue(curve.kind, buffer, bytes, curve.element);
-    session.worker.record(from, StreamKind::communication);
-    for (int call = 0; call < length; ++call) communicator->enqueue(curve.kind, buffer, bytes, curve.element);
-    session.worker.record(to, StreamKind::communication);
-  }
-  if (!first) group.barrier();
-  if (communicator) {
-    if (!first) session.worker.open_gate();
-    await(session, to);
-    seconds = session.worker.seconds_between(from, to) / length;
-  }
-  return group.greatest(seconds);
+  const auto call = [&] { communicator->enqueue(curve.kind, buffer, bytes, curve.element); };
+  return time_calls(session, group, communicator != nullptr, events, call, length, first);
 }
 
 std::vector<CollectiveEntry> measure_curve(Session& session, RankGroup& group, Communicator* communicator,

@@ -79,7 +79,7 @@ std::vector<MonitorFinding> step_findings(const RunRecord& record,
   const double middle = median(steps);
   std::vector<double> distances;
   for (double step : steps) distances.push_back(std::abs(step - middle));
-  const double deviation = 1.4826 * median(distances);  // of a normal distribution
+  const double deviation = sigma_of_median_deviation * median(distances);
   std::int64_t first_update = 0;
   bool has_phase = false;
   for (const RunEvent& event : record.events) {

@@ -108,6 +108,11 @@ std::string network_text(const ValidationRow& row) {
   return row.nodes > 1 ? fmt::format("{} nodes, {}", row.nodes, network) : network;
 }
 
+// Of a table, by its heading.
+bool is_wider(const std::string& table, int width) {
+  return display_width(table.substr(0, table.find('\n'))) > width;
+}
+
 // "ethernet 10 Gbit/s tcp" on two nodes: "2 x 10 Gbit/s".
 std::string short_network_text(const ValidationRow& row) {
   if (row.nodes < 2) return row.network.empty() ? "-" : row.network;
@@ -163,7 +168,7 @@ std::string rows_table(const std::vector<ValidationRow>& rows, int width) {
                signed_percent(now_error), joined(row.distance, ", ")});
   }
   const std::string text = table.text();
-  return display_width(text.substr(0, text.find('\n'))) > width ? narrow_rows_table(rows, width) : text;
+  return is_wider(text, width) ? narrow_rows_table(rows, width) : text;
 }
 
 void write_job(JsonWriter& json, const JobRow& job) {
@@ -215,7 +220,7 @@ std::string job_table(const JobRow& job, int width) {
                 signed_percent(now)});
   }
   const std::string text = wide.text();
-  return display_width(text.substr(0, text.find('\n'))) > width ? narrow.text("", width, 0) : text;
+  return is_wider(text, width) ? narrow.text("", width, 0) : text;
 }
 
 std::vector<std::string> summary_cells(const std::string& name, const ErrorSummary& s) {

@@ -105,12 +105,12 @@ def of_profile(program, path, group, topology, ranks, nodes):
     return thirds(program, group, topology, profile, entries_of(profile, ranks, nodes))
 
 
-def from_fewer(program, path, group, topology, ranks, nodes, known):
-    """Collectives of more ranks predicted from those of two: `known` is a profile that holds no more."""
+def all_sizes(program, path, group, topology, ranks, nodes=1, known=None, least=0):
+    """Every size that was measured, predicted from a profile `known` that holds fewer ranks, or by constants and topology alone."""
     rows = []
     for kind, by_size in sorted(entries_of(json.load(gzip.open(ROOT / path)), ranks, nodes).items()):
-        measured = {size: median([entry["time_s"][0] for entry in entries]) for size, entries in by_size.items()}
-        rows += compare(group, kind, measured, predict(program, kind, topology, sorted(measured), str(ROOT / known)), 0)
+        measured = {size: median([entry["time_s"][0] for entry in entries]) for size, entries in by_size.items() if size >= least}
+        rows += compare(group, kind, measured, predict(program, kind, topology, sorted(measured), str(ROOT / known) if known else None), 0)
     return rows
 
 
@@ -203,15 +203,6 @@ def across(program):
     return rows
 
 
-def by_constants(program, path, group, topology, ranks):
-    """What calibrate timed within a node, from 1 KiB, by constants and topology alone."""
-    rows = []
-    for kind, by_size in sorted(entries_of(json.load(gzip.open(ROOT / path)), ranks, 1).items()):
-        measured = {size: median([entry["time_s"][0] for entry in entries]) for size, entries in by_size.items() if size >= 1024}
-        rows += compare(group, kind, measured, predict(program, kind, topology, sorted(measured)), 0)
-    return rows
-
-
 def summary(rows):
     errors = [row["error"] for row in rows]
     worst = max(rows, key=lambda row: abs(row["error"]))
@@ -259,19 +250,20 @@ def main():
         unseen += of_profile(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink", nvlink(ranks), ranks, 1)
     fewer = []
     for ranks in (3, 4):
-        fewer += from_fewer(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink, from 2", nvlink(ranks), ranks, 1,
+        fewer += all_sizes(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink, from 2", nvlink(ranks), ranks, 1,
                             f"{four}/four-local/profile.json.gz")
     for rate, slice in ((10, "four-10-gbit-a"), (25, "four-25-gbit-a")):
         network = f"{four}/{slice}/profile-{rate}gbit.json.gz"
         unseen += of_profile(program, network, f"2 nodes of 1 H200, {rate} Gbit/s", ethernet(2, 1, f"{rate} Gbit/s", "10 Gbit/s"), 2, 2)
         unseen += of_profile(program, f"{four}/collectives/profile-4x1-{rate}gbit.json.gz", f"4 nodes of 1 H200, {rate} Gbit/s",
                              ethernet(4, 1, f"{rate} Gbit/s", "10 Gbit/s"), 4, 4)
-        fewer += from_fewer(program, f"{four}/collectives/profile-4x1-{rate}gbit.json.gz", f"4 nodes of 1 H200, {rate} Gbit/s, from 2",
+        fewer += all_sizes(program, f"{four}/collectives/profile-4x1-{rate}gbit.json.gz", f"4 nodes of 1 H200, {rate} Gbit/s, from 2",
                             ethernet(4, 1, f"{rate} Gbit/s", "10 Gbit/s"), 4, 4, network)
     elsewhere = across(program)
-    elsewhere += by_constants(program, "profiles/h100.json.gz", "2 H100, NVLink, seven kinds", nvlink(2), 2)
+    elsewhere += all_sizes(program, "profiles/h100.json.gz", "2 H100, NVLink, seven kinds", nvlink(2), 2, least=1024)
     for ranks in (2, 3, 4):
-        elsewhere += by_constants(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink, up to seven kinds", nvlink(ranks), ranks)
+        elsewhere += all_sizes(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink, up to seven kinds", nvlink(ranks), ranks,
+                               least=1024)
     text_unseen, groups_unseen = table_of(unseen, True)
     text_fewer, groups_fewer = table_of(fewer, False)
     text_within, groups_within = table_of(within, True)

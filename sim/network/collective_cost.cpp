@@ -65,16 +65,6 @@ NcclSystem system_of(const Topology& topology, const Profile* profile) {
   return system;
 }
 
-// Of the machine that was measured, by the links that its driver names ("NV18", 25 GB/s each); else 0.
-double inside_rate_of(const Profile* profile) {
-  if (profile == nullptr || profile->runs.empty()) return 0;
-  const std::string& link = profile->runs.front().machine.link;
-  int links = 0;
-  if (!link.starts_with("NV") || std::sscanf(link.c_str() + 2, "%d", &links) != 1 || links < 1) return 0;
-  constexpr double of_a_link = 25e9;
-  return links * of_a_link * nvlink_of_hopper().efficiency;
-}
-
 // CPU workers exchange by Gloo: a ring, of all-reduce a bcube too where it is asked for, and no protocols.
 bool exchanges_by_gloo(const Topology& topology, const Profile* profile) {
   return (profile != nullptr && profile->device == "cpu") ||
@@ -105,24 +95,13 @@ struct CollectiveModel::State {
   std::shared_ptr<Wires> wires;
   std::shared_ptr<const CollectiveMeasurements> measured;
   WireFactors factors;
-  bool inside_is_nvlink = false;
-  double measured_inside = 0;  // payload of a GPU's links inside its node when measured; 0: not known
   std::map<const GroupWires*, Group> groups;
 
-  State(const Topology& t, const Profile* profile, std::shared_ptr<const CollectiveMeasurements> collectives)
-      : topology(&t),
-        wires(std::make_shared<Wires>(t)),
-        measured(std::move(collectives)),
-        inside_is_nvlink(system_of(t, profile).nvlink),
-        measured_inside(inside_rate_of(profile)) {}
+  State(const Topology& t, std::shared_ptr<const CollectiveMeasurements> collectives)
+      : topology(&t), wires(std::make_shared<Wires>(t)), measured(std::move(collectives)) {}
 
   State(const State& of, const WireFactors& f)
-      : topology(of.topology),
-        wires(of.wires),
-        measured(of.measured),
-        factors(f),
-        inside_is_nvlink(of.inside_is_nvlink),
-        measured_inside(of.measured_inside) {}
+      : topology(of.topology), wires(of.wires), measured(of.measured), factors(f) {}
 
   Group& group(std::span<const int> ranks) {
     GroupWires& asked = wires->group(ranks);
@@ -137,7 +116,7 @@ struct CollectiveModel::State {
     CollectivePlacement placement;
     placement.ranks = ranks.ranks;
     placement.nodes = ranks.nodes;
-    placement.network = inside_is_nvlink ? "nvlink" : "pcie";
+    placement.network = measured->inside_is_nvlink() ? "nvlink" : "pcie";
     if (ranks.nodes > 1) {
       NetworkDescription network = topology->network;
       network.bandwidth = network.bandwidth * factors.network;
@@ -274,7 +253,6 @@ struct CollectiveModel::State {
     return estimate;
   }
 
-  // A curve inside its range as it is; outside, its end scaled as the model grows from there.
   // What was measured holds for a plain network of its name, and for the links of the machine that was
   // measured. Where the cluster described has slower wires or longer ways, these count.
   void heed_description(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm,
@@ -295,12 +273,13 @@ struct CollectiveModel::State {
       const int steps = steps_of(ranks, kind, algorithm).second;
       described = steps * std::max(step, way) + on_wire * std::max(asked, plain);
     } else {
+      const double measured_inside = measured->inside_rate();
       if (!(measured_inside > 0)) return;
       double plain = 0;
       for (const WireLoad& wire : load.wires) plain = std::max(plain, wire.share / measured_inside);
       const double asked = load.inside_seconds_per_byte(factors);
-      if (alike * asked <
-          plain) {  // faster than what was measured: what latency leaves shrinks with the wires
+      // Faster than what was measured: what latency leaves shrinks with the wires.
+      if (alike * asked < plain) {
         const double latency = std::min(estimate.seconds, group.model.latency(kind, algorithm, protocol));
         const double saved = (estimate.seconds - latency) * (1 - asked / plain);
         estimate.seconds -= saved;
@@ -322,6 +301,7 @@ struct CollectiveModel::State {
     estimate.range += estimate.range.empty() ? "" : ", on faster wires";
   }
 
+  // A curve inside its range as it is; outside, its end scaled as the model grows from there.
   Estimate from_curve(Group& group, const MeasuredCurve& curve, CollectiveKind kind, double bytes,
                       const CollectiveChoice& choice, std::string& algorithm, std::string& protocol) {
     const NcclModel& model = group.model;
@@ -393,15 +373,14 @@ struct CollectiveModel::State {
 CollectiveModel::CollectiveModel(const Topology& topology, const Profile* measured) {
   validate(topology);
   state_ = std::make_unique<State>(
-      topology, measured,
-      std::make_shared<CollectiveMeasurements>(measured, system_of(topology, measured),
-                                               exchanges_by_gloo(topology, measured)));
+      topology, std::make_shared<CollectiveMeasurements>(measured, system_of(topology, measured),
+                                                         exchanges_by_gloo(topology, measured)));
 }
 CollectiveModel::CollectiveModel(const Topology& topology, const std::shared_ptr<const Profile>& measured) {
   validate(topology);
-  state_ = std::make_unique<State>(topology, measured.get(),
-                                   shared_measurements(measured, system_of(topology, measured.get()),
-                                                       exchanges_by_gloo(topology, measured.get())));
+  state_ =
+      std::make_unique<State>(topology, shared_measurements(measured, system_of(topology, measured.get()),
+                                                            exchanges_by_gloo(topology, measured.get())));
 }
 CollectiveModel::CollectiveModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CollectiveModel::~CollectiveModel() = default;

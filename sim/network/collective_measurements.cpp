@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/base/quantile.hpp"
 #include "sim/network/families.hpp"
 
 namespace foretrain {
@@ -15,12 +17,9 @@ namespace {
 // Sizes from which a collective over a network is limited by its wire, for the efficiency of the network.
 constexpr double wire_bound_bytes = 16e6;
 constexpr double same_rate = 0.005;
-// Below, latency, the switch of protocols and a token bucket's burst bend the time.
-constexpr double streamed_bytes = 1e6;
 // Of what the transport leaves of the line: above it the line is the limit. By how much more of the line
 // threads carry that only send or only receive, where it is they that limit the others.
 constexpr double near_line = 0.9, one_way_gain = 1.1;
-constexpr double from_absolute_to_90 = 1.645 * 1.4826;  // of a normal distribution: from the median deviation
 
 // A network within 1 % of the line rate and of the same transport is the same network. Within a node NVLink
 // is one kind of links and all else another.
@@ -50,12 +49,23 @@ std::string lower(std::string text) {
   return text;
 }
 
+// By the links that the driver names ("NV18", 25 GB/s each); else 0.
+double inside_rate_of(const Profile& profile) {
+  if (profile.runs.empty()) return 0;
+  const std::string& link = profile.runs.front().machine.link;
+  int links = 0;
+  if (!link.starts_with("NV") || std::sscanf(link.c_str() + 2, "%d", &links) != 1 || links < 1) return 0;
+  constexpr double of_a_link = 25e9;
+  return links * of_a_link * nvlink_of_hopper().efficiency;
+}
+
 struct Row {
   CollectivePlacement placement;
   double bytes, seconds;
 };
 
-double median(std::vector<double> values) {
+// Of an even number the upper of the two in the middle: a time that was measured.
+double upper_median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
@@ -76,7 +86,7 @@ std::vector<double> wire_efficiencies(const std::vector<Row>& rows, CollectiveKi
 double least_wire_coefficient(const std::vector<Row>& rows, CollectiveKind kind,
                               CollectiveAlgorithm algorithm, NcclProtocol protocol) {
   std::vector<double> efficiencies = wire_efficiencies(rows, kind, algorithm, protocol);
-  return efficiencies.empty() ? 1 : 1 / median(std::move(efficiencies));
+  return efficiencies.empty() ? 1 : 1 / upper_median(std::move(efficiencies));
 }
 
 // One rank count cannot tell latency from steps, nor copies of the whole from what is sent.
@@ -95,20 +105,19 @@ double steps_within(NcclProtocol protocol, double seconds, double traffic) {
 }
 
 // Of the sizes that latency rules.
-double seconds_of_step(const std::vector<Row>& rows, CollectiveKind kind, CollectiveAlgorithm algorithm,
+double seconds_of_step(const std::vector<Row>& rows, const std::vector<CollectiveTerms>& terms,
                        NcclProtocol protocol, double traffic_coefficient) {
   constexpr double most_traffic = 0.5;
   std::vector<double> all;
   double least = 0;
-  for (const Row& row : rows) {
-    const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, row.placement, row.bytes);
-    const double traffic = traffic_coefficient * terms.traffic;
-    if (traffic >= row.seconds) continue;
-    const double step = steps_within(protocol, row.seconds, traffic) / terms.steps;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double traffic = traffic_coefficient * terms[i].traffic;
+    if (traffic >= rows[i].seconds) continue;
+    const double step = steps_within(protocol, rows[i].seconds, traffic) / terms[i].steps;
     least = least > 0 ? std::min(least, step) : step;
-    if (traffic <= most_traffic * row.seconds) all.push_back(step);
+    if (traffic <= most_traffic * rows[i].seconds) all.push_back(step);
   }
-  return all.empty() ? least : median(std::move(all));
+  return all.empty() ? least : upper_median(std::move(all));
 }
 
 }  // namespace
@@ -159,6 +168,7 @@ double thread_share(CollectiveKind kind, CollectiveAlgorithm algorithm,
 CollectiveMeasurements::CollectiveMeasurements(const Profile* profile, NcclSystem system, bool is_cpu)
     : system_(system), is_cpu_(is_cpu) {
   if (profile == nullptr) return;
+  inside_rate_ = inside_rate_of(*profile);
   for (const CollectiveEntry& entry : profile->collectives) {
     if (entry.nodes < 2 || !(entry.line_rate > 0)) continue;
     std::vector<double>& rates = rates_[transport_of(entry.network)];
@@ -260,7 +270,7 @@ void CollectiveMeasurements::find_host_rates(const Profile& profile) {
   const auto middle = [](const std::vector<Flow>& flows, double Flow::*what) {
     std::vector<double> values;
     for (const Flow& flow : flows) values.push_back(flow.*what);
-    return median(std::move(values));
+    return upper_median(std::move(values));
   };
   for (const auto& [key, by_work] : networks) {
     if (by_work.size() < 2) continue;
@@ -271,7 +281,7 @@ void CollectiveMeasurements::find_host_rates(const Profile& profile) {
     std::vector<double> deviations;
     for (const Flow& flow : heavy)
       deviations.push_back(std::abs(flow.thread_rate / rate.bytes_per_second - 1));
-    rate.relative_uncertainty = from_absolute_to_90 * median(std::move(deviations));
+    rate.relative_uncertainty = half_width_of_median_deviation * upper_median(std::move(deviations));
     // Of several networks the fastest thread: a slower one had something else to wait for.
     HostRate& known = host_rates_[std::get<0>(key)];
     if (rate.bytes_per_second > known.bytes_per_second) known = rate;
@@ -329,28 +339,24 @@ void CollectiveMeasurements::add_fits(const Profile& profile) {
     fit.least_bytes = *sizes.begin();
     fit.most_bytes = *sizes.rbegin();
     const bool is_between = group.front().placement.nodes > 1;
-    std::vector<Observation> observations;
-    for (const Row& row : group) {
-      const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, row.placement, row.bytes);
-      observations.push_back({columns_inside(terms, fit.one_rank_count), row.seconds});
-    }
+    std::vector<CollectiveTerms> terms;
+    for (const Row& row : group)
+      terms.push_back(collective_terms(kind, algorithm, protocol, row.placement, row.bytes));
     if (is_between) {
       fit.traffic = least_wire_coefficient(group, kind, algorithm, protocol);
-      fit.step = seconds_of_step(group, kind, algorithm, protocol, fit.traffic);
+      fit.step = seconds_of_step(group, terms, protocol, fit.traffic);
     } else {
+      std::vector<Observation> observations;
+      for (std::size_t i = 0; i < group.size(); ++i)
+        observations.push_back({columns_inside(terms[i], fit.one_rank_count), group[i].seconds});
       fit.line = fit_relative(observations);
     }
     double squares = 0, streamed_squares = 0;
     int streamed = 0;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const CollectiveTerms terms =
-          collective_terms(kind, algorithm, protocol, group[i].placement, group[i].bytes);
-      const double seconds =
-          is_between ? seconds_between(protocol, fit.step * terms.steps, fit.traffic * terms.traffic)
-                     : fit.line.at(observations[i].columns);
-      const double miss = seconds / group[i].seconds - 1;
+      const double miss = fit.seconds(protocol, terms[i], is_between) / group[i].seconds - 1;
       squares += miss * miss;
-      if (group[i].bytes < streamed_bytes) continue;
+      if (group[i].bytes < MeasuredCurve::streamed_bytes) continue;
       streamed_squares += miss * miss;
       ++streamed;
     }
@@ -359,12 +365,18 @@ void CollectiveMeasurements::add_fits(const Profile& profile) {
         is_between ? std::sqrt(squares / static_cast<double>(group.size())) : fit.line.relative_residual;
     fit.streamed_residual = streamed < enough ? fit.residual : std::sqrt(streamed_squares / streamed);
     fits_.emplace(key, fit);
-    const bool is_network = group.front().placement.nodes > 1 && protocol == NcclProtocol::simple;
+    if (!is_between || protocol != NcclProtocol::simple) continue;
     for (double efficiency : wire_efficiencies(group, kind, algorithm, protocol)) {
-      if (is_network) efficiencies[group.front().placement.transport].push_back(efficiency);
+      efficiencies[group.front().placement.transport].push_back(efficiency);
     }
   }
-  for (auto& [transport, values] : efficiencies) efficiencies_[transport] = median(std::move(values));
+  for (auto& [transport, values] : efficiencies) efficiencies_[transport] = upper_median(std::move(values));
+}
+
+double CollectiveMeasurements::Fit::seconds(NcclProtocol protocol, const CollectiveTerms& terms,
+                                            bool is_between) const {
+  return is_between ? seconds_between(protocol, step * terms.steps, traffic * terms.traffic)
+                    : line.at(columns_inside(terms, one_rank_count));
 }
 
 std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, CollectiveAlgorithm algorithm,
@@ -372,21 +384,22 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
                                                          const CollectivePlacement& placement,
                                                          double bytes) const {
   std::vector<Neighbour> rates = measured_rates(placement);
-  if (placement.nodes < 2) rates = {{0, 1}};
-  std::erase_if(rates, [&](const Neighbour& each) {
-    return fit_of(kind, algorithm, protocol, placement, each.line_rate) == nullptr;
-  });
-  if (rates.empty()) return std::nullopt;
-  if (rates.size() == 1) rates.front().weight = 1;
+  const bool is_between = placement.nodes > 1;
+  if (!is_between) rates = {{0, 1}};
+  std::vector<std::pair<const Fit*, Neighbour>> fits;
+  for (const Neighbour& each : rates) {
+    const Fit* fit = fit_of(kind, algorithm, protocol, placement, each.line_rate);
+    if (fit != nullptr) fits.emplace_back(fit, each);
+  }
+  if (fits.empty()) return std::nullopt;
+  if (fits.size() == 1) fits.front().second.weight = 1;
   const CollectiveTerms terms = collective_terms(kind, algorithm, protocol, placement, bytes);
   FittedTime time;
   double logarithm = 0;
-  for (const Neighbour& each : rates) {
-    const Fit& fit = *fit_of(kind, algorithm, protocol, placement, each.line_rate);
-    double seconds = placement.nodes > 1
-                         ? seconds_between(protocol, fit.step * terms.steps, fit.traffic * terms.traffic)
-                         : fit.line.at(columns_inside(terms, fit.one_rank_count));
-    if (fit.one_rank_count && placement.nodes < 2 && !is_cpu_) {  // further steps as NCCL counts them
+  for (const auto& [known, each] : fits) {
+    const Fit& fit = *known;
+    double seconds = fit.seconds(protocol, terms, is_between);
+    if (fit.one_rank_count && !is_between && !is_cpu_) {  // further steps as NCCL counts them
       const NcclModel here = model(placement.ranks, 1, 1, Rate()),
                       there = model(fit.least_ranks, 1, 1, Rate());
       seconds += here.latency(kind, algorithm, protocol) - there.latency(kind, algorithm, protocol);
@@ -399,20 +412,20 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
     // of the line rate adds 5 %.
     const double away = std::max({0.0, std::log2(placement.ranks / static_cast<double>(fit.most_ranks)),
                                   std::log2(fit.least_ranks / static_cast<double>(placement.ranks))});
-    const double residual = bytes >= streamed_bytes ? fit.streamed_residual : fit.residual;
+    const double residual = bytes >= MeasuredCurve::streamed_bytes ? fit.streamed_residual : fit.residual;
     double doubt =
-        std::max(0.03, 1.645 * residual) + away * (fit.one_rank_count && placement.nodes < 2 ? 0.15 : 0.05);
-    if (placement.nodes > 1) doubt += 0.05 * std::abs(std::log2(placement.line_rate / each.line_rate));
+        std::max(0.03, 1.645 * residual) + away * (fit.one_rank_count && !is_between ? 0.15 : 0.05);
+    if (is_between) doubt += 0.05 * std::abs(std::log2(placement.line_rate / each.line_rate));
     time.relative_uncertainty = std::max(time.relative_uncertainty, doubt);
     const std::string ranks = fit.one_rank_count ? fmt::format("{}", fit.least_ranks)
                                                  : fmt::format("{} to {}", fit.least_ranks, fit.most_ranks);
     if (!time.range.empty()) time.range += "; ";
     time.range +=
         fmt::format("{} ranks, {} to {}", ranks, format_bytes(fit.least_bytes), format_bytes(fit.most_bytes));
-    if (placement.nodes > 1 && std::abs(each.line_rate / placement.line_rate - 1) > same_rate)
+    if (is_between && std::abs(each.line_rate / placement.line_rate - 1) > same_rate)
       time.range += " at " + format_bit_rate(Rate(each.line_rate));
   }
-  if (rates.size() > 1) time.seconds = std::exp(logarithm);
+  if (fits.size() > 1) time.seconds = std::exp(logarithm);
   return time;
 }
 

@@ -91,6 +91,9 @@ class CollectiveMeasurements {
   NcclModel model(int ranks, int nodes, int nics, Rate reported) const;
 
   bool is_cpu() const { return is_cpu_; }
+  bool inside_is_nvlink() const { return system_.nvlink; }
+  // Payload of a GPU's links within its node on the machine that was measured; 0: not known.
+  double inside_rate() const { return inside_rate_; }
 
  private:
   struct Fit {
@@ -103,6 +106,7 @@ class CollectiveMeasurements {
     double streamed_residual = 0;  // of sizes that latency and bursts no longer bend
     int least_ranks = 0, most_ranks = 0;
     double least_bytes = 0, most_bytes = 0;
+    double seconds(NcclProtocol protocol, const CollectiveTerms& terms, bool is_between) const;
   };
   using FitKey = std::tuple<CollectiveKind, CollectiveAlgorithm, NcclProtocol, std::string>;
 
@@ -110,6 +114,7 @@ class CollectiveMeasurements {
   void find_host_rates(const Profile& profile);
   NcclSystem system_;
   bool is_cpu_ = false;
+  double inside_rate_ = 0;
   // kind, ranks, nodes, network, algorithm, element
   std::map<std::tuple<std::string, int, int, std::string, std::string, std::string>, MeasuredCurve> curves_;
   std::map<FitKey, Fit> fits_;

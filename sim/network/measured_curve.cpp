@@ -50,18 +50,16 @@ double line(const MeasuredCurve::Point& a, const MeasuredCurve::Point& b, double
 // second, and of three of them one in doubt is the bound. Over the curve it shows: how far each size lies off
 // the line through its neighbours (what changed from one minute to the next), and the usual width of a size,
 // above three times of which a bound is an outlier's.
-constexpr double least_streamed_bytes = 1e6;  // below, latency and the switch of protocols bend the curve
 constexpr double most_widths = 3;
 // A size this many usual widths wide, and a tenth at least, has been measured amid something else.
 constexpr double doubtful_widths = 5, doubtful_width = 0.1;
-constexpr double from_absolute_to_90 = 1.645 * 1.4826;  // of a normal distribution: from the median deviation
 
 void doubt_networks(std::vector<MeasuredCurve::Point>& points) {
   std::vector<double> widths, deviations;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (points[i].bytes < least_streamed_bytes) continue;
+    if (points[i].bytes < MeasuredCurve::streamed_bytes) continue;
     widths.push_back(points[i].relative_uncertainty);
-    if (i == 0 || i + 1 == points.size() || points[i - 1].bytes < least_streamed_bytes) continue;
+    if (i == 0 || i + 1 == points.size() || points[i - 1].bytes < MeasuredCurve::streamed_bytes) continue;
     const MeasuredCurve::Point &a = points[i - 1], &b = points[i + 1];
     if (b.bytes > 4 * a.bytes || a.protocol != b.protocol || a.algorithm != b.algorithm) continue;
     const double t = (points[i].bytes - a.bytes) / (b.bytes - a.bytes);
@@ -72,9 +70,9 @@ void doubt_networks(std::vector<MeasuredCurve::Point>& points) {
   }
   if (deviations.size() < 3) return;
   const double usual = median(std::move(widths));
-  const double scatter = from_absolute_to_90 * median(std::move(deviations));
+  const double scatter = half_width_of_median_deviation * median(std::move(deviations));
   for (MeasuredCurve::Point& point : points) {
-    if (point.bytes < least_streamed_bytes) continue;
+    if (point.bytes < MeasuredCurve::streamed_bytes) continue;
     const bool is_end = &point == &points.front() || &point == &points.back();
     if (!is_end && point.relative_uncertainty > std::max(doubtful_width, doubtful_widths * usual)) {
       point.is_doubtful = true;

@@ -11,6 +11,9 @@ namespace foretrain {
 
 class MeasuredCurve {
  public:
+  // Below, latency, the switch of protocols and a token bucket's burst bend the time.
+  static constexpr double streamed_bytes = 1e6;
+
   struct Point {
     double bytes = 0, seconds = 0;
     double relative_uncertainty = 0;  // 90 % half width of the median
