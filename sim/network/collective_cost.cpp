@@ -268,10 +268,14 @@ struct CollectiveModel::State {
                            (where.line_rate * transport_efficiency(where.transport));
       const double asked = load.seconds_per_byte(factors);
       const double way = load.longest_latency.in_seconds() * factors.latency;
+      // A latency is written down from memory more often than measured: it counts where it is out of the
+      // question that the measured step had it.
+      constexpr double surely = 2;
       const double step = measured->step_latency(protocol, where).value_or(way);
-      if (asked <= alike * plain && way <= step) return;
+      const bool is_longer = way > surely * step;
+      if (asked <= alike * plain && !is_longer) return;
       const int steps = steps_of(ranks, kind, algorithm).second;
-      described = steps * std::max(step, way) + on_wire * std::max(asked, plain);
+      described = steps * (is_longer ? way : step) + on_wire * std::max(asked, plain);
     } else {
       const double measured_inside = measured->inside_rate();
       if (!(measured_inside > 0)) return;
