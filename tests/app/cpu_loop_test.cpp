@@ -199,13 +199,13 @@ TEST_CASE("calibrate, simulate, run and validate agree on this machine's cores")
   judge(loop, rows, [&](const std::vector<Outcome>& outcomes) {
     for (const Outcome& outcome : outcomes)
       if (outcome.noise() >= quiet) return;
-    // What a model that took another batch's time, or no exchange between nodes, would predict is beyond the
-    // bound.
-    // Held against what this calibration predicts of the batch itself: a machine that is faster in one minute
-    // than in the next is no wrong model.
+    // What a model that took twice or half the batch, or no exchange between nodes, would predict is beyond
+    // the bound. (A step of 32 samples takes 1.24 to 1.33 times one of 24: what a step takes whatever its
+    // batch.) Held against what this calibration predicts of the batch itself: a machine that is faster in
+    // one minute than in the next is no wrong model.
     const double own = loop.predict(rows[0], "after");
-    CHECK(loop.predict(rows[0], "after", "32") > (1 + bound) * own);
-    CHECK(loop.predict(rows[0], "after", "16") < (1 - bound) * own);
+    CHECK(loop.predict(rows[0], "after", "48") > (1 + bound) * own);
+    CHECK(loop.predict(rows[0], "after", "12") < (1 - bound) * own);
     if (rows.size() > 2) CHECK(outcomes[1].measured_median() < (1 - bound) * outcomes[2].measured_median());
   });
 }
