@@ -166,7 +166,8 @@ Action prepare_import(CLI::App& command) {
       ->type_name("KIND");
   command
       .add_option("--network", options->network,
-                  "nccl-tests on several nodes: line rate of a node and transport, as in '100 Gbit/s rdma'")
+                  "nccl-tests, kineto, topo-m, nccl-xml on several nodes: line rate of a node and transport, "
+                  "as in '100 Gbit/s rdma'")
       ->type_name("TEXT");
   command
       .add_option("--step", options->step,

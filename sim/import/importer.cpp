@@ -15,7 +15,7 @@ std::span<const Importer> importers() {
       {.name = "kineto",
        .reads = "a trace of PyTorch's profiler",
        .writes = "a workload",
-       .options = {"step", "batch", "precision", "strict"},
+       .options = {"step", "batch", "precision", "network", "strict"},
 #ifdef FORETRAIN_RAPIDJSON
        .streamed = &import_kineto,
 #endif

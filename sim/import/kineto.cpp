@@ -14,8 +14,10 @@
 #include "sim/import/trace_collection.hpp"
 #include "sim/import/trace_reader.hpp"
 #include "sim/import/trace_steps.hpp"
+#include "sim/import/traced_collectives.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/workload_json.hpp"
+#include "sim/training/gradient_copies.hpp"
 
 namespace foretrain {
 namespace {
@@ -115,13 +117,17 @@ HostScale host_scale(const TracedStep& step, const TracedJob& job, double slowes
     const double as_given = *options.step / step.host;
     // Where the device is busy for the whole step the host is only known to take no longer.
     constexpr double bound_by_device = 1.02;
-    if (*options.step <= step.device * bound_by_device) {
+    const double busy = step.device + step.exposed;
+    if (*options.step <= busy * bound_by_device) {
       out.scale = std::min(estimated, as_given);
       out.low = 0.5 * out.scale;
       out.high = std::max(out.scale, as_given);
       out.text = fmt::format(
-          "the step of {} is bound by the device ({} of kernels): the host takes up to that, about {}",
-          format_time(*options.step), format_time(step.device), format_time(out.scale * step.host));
+          "the step of {} is bound by the device ({} of kernels{}): the host takes up to that, about {}",
+          format_time(*options.step), format_time(step.device),
+          step.exposed > 0 ? fmt::format(" and {} of collectives with none beside", format_time(step.exposed))
+                           : std::string(),
+          format_time(out.scale * step.host));
     } else {
       out.scale = as_given;
       // As far as the trace's own steps are apart.
@@ -150,8 +156,15 @@ Sample exactly(double seconds) {
 class Builder {
  public:
   Builder(const TraceCollection& trace, const TraceReading& reading, const TracedJob& job,
-          const TracedStep& step, const HostScale& host, const ImportOptions& options)
-      : trace_(trace), reading_(reading), job_(job), step_(step), host_(host), options_(options) {}
+          const TracedStep& step, const HostScale& host, const ImportOptions& options,
+          std::vector<std::string>& notes)
+      : trace_(trace),
+        reading_(reading),
+        job_(job),
+        step_(step),
+        host_(host),
+        options_(options),
+        notes_(notes) {}
 
   // `sigma`: of the host from step to step.
   Workload build(int steps, double sigma) {
@@ -226,7 +239,7 @@ class Builder {
     for (const TracedItem& item : step_.items) {
       if (item.phase == Phase::forward && !item.is_before)
         add_layer(fmt::format("f{}", ++forward), item, Pass::forward);
-      if (item.phase == Phase::backward) backward.push_back(&item);
+      if (item.phase == Phase::backward && !item.is_copy) backward.push_back(&item);
     }
     // The last layer's backward pass comes first.
     const std::size_t first = model.layers.size();
@@ -291,7 +304,8 @@ class Builder {
     entry.model = workload_.model.name;
     entry.precision = workload_.precision;
     entry.batch = workload_.batch;
-    if (options_.step) entry.step = exactly(*options_.step);
+    // What ranks of several GPUs take together is no sum of one's parts.
+    if (options_.step && !has_collectives()) entry.step = exactly(*options_.step);
     entry.step.repetitions = 0;
     entry.launches = step_.kernels;
     entry.host = {host_.scale * step_.host, host_.low * step_.host, host_.high * step_.host, 0, steps};
@@ -299,10 +313,24 @@ class Builder {
   }
 
   // PyTorch's DDP copies each gradient into its bucket as it divides it, and back before the update. A trace
-  // of one GPU does not show it: at the rate of the trace's own element-wise kernels over the gradients, the
-  // update's, and with the host's time for a launch.
+  // of several GPUs shows it. One of one GPU does not: at the rate of the trace's own element-wise kernels
+  // over the gradients, the update's, and with the host's time for a launch.
   void add_gradient_copies() {
-    if (step_.gradients.empty() || has_collectives()) return;
+    if (step_.gradients.empty()) return;
+    if (has_collectives()) {
+      // In and back, each once over all gradients.
+      TracedItem both;
+      for (const TracedItem& item : step_.items) {
+        if (!item.is_copy) continue;
+        both.device += item.device / 2;
+        both.host += item.host / 2;
+        both.launches += item.launches;
+      }
+      if (both.launches == 0) return;
+      both.launches = (both.launches + 1) / 2;
+      add_work(gradient_copies_work, timing(both));
+      return;
+    }
     double bytes = 0, update = 0, host = 0;
     int launches = 0;
     for (const TracedGradient& each : step_.gradients) bytes += 4.0 * static_cast<double>(each.elements);
@@ -316,8 +344,8 @@ class Builder {
     const double of_a_byte = bytes > 0 ? update / (moved * bytes) : 0;
     const auto count = static_cast<double>(step_.gradients.size());
     // Reads and writes each byte once.
-    add_work("gradient_copies", {exactly(2 * bytes * of_a_byte + count * job_.gap),
-                                 exactly(launches > 0 ? count * host / launches : 0), count});
+    add_work(gradient_copies_work, {exactly(2 * bytes * of_a_byte + count * job_.gap),
+                                    exactly(launches > 0 ? count * host / launches : 0), count});
   }
 
   bool has_collectives() const {
@@ -325,27 +353,18 @@ class Builder {
                        [](const DeviceActivity& each) { return each.collective >= 0; });
   }
 
-  // The shortest of each size: the others waited for a rank that was late.
   void add_collectives() {
-    std::map<std::tuple<std::string, int, std::string, std::int64_t>, std::vector<double>> times;
-    for (const DeviceActivity& each : trace_.device) {
-      if (each.collective < 0) continue;
-      const TraceCollective& collective = trace_.collectives[static_cast<std::size_t>(each.collective)];
-      const int ranks = collective.ranks > 0 ? collective.ranks : reading_.head.world_size;
-      if (collective.kind.empty() || collective.bytes <= 0 || collective.bytes > 1e15 || ranks < 2) continue;
-      times[{collective.kind, ranks, collective.element, static_cast<std::int64_t>(collective.bytes)}]
-          .push_back(each.duration * 1e-6);
-    }
-    for (const auto& [key, all] : times) {
-      CollectiveEntry entry;
-      std::tie(entry.kind, entry.ranks, entry.element, entry.bytes) = key;
-      const auto [low, high] = std::minmax_element(all.begin(), all.end());
-      if (!(*low > 0)) continue;
-      entry.network = "nvlink";
-      entry.algorithm = entry.protocol = "auto";
-      entry.time = {*low, *low, median(all), *high - *low, static_cast<int>(all.size())};
-      workload_.profile.collectives.push_back(std::move(entry));
-    }
+    workload_.profile.collectives = traced_collectives(trace_, reading_.head, options_, notes_);
+    if (workload_.profile.collectives.empty()) return;
+    // The trace's kernels ran beside its collectives, and these beside them: nothing is to be added.
+    InterferenceEntry beside;
+    beside.model = workload_.model.name;
+    beside.precision = workload_.precision;
+    beside.batch = workload_.batch;
+    beside.ranks = workload_.profile.collectives.front().ranks;
+    beside.bytes = workload_.profile.collectives.back().bytes;
+    beside.compute_slowdown = beside.collective_slowdown = exactly(1);
+    workload_.profile.interference.push_back(std::move(beside));
   }
 
   const TraceCollection& trace_;
@@ -354,6 +373,7 @@ class Builder {
   const TracedStep& step_;
   const HostScale& host_;
   const ImportOptions& options_;
+  std::vector<std::string>& notes_;
   Workload workload_;
 };
 
@@ -419,7 +439,7 @@ Imported import_kineto(const ByteSource& bytes, const ImportOptions& options) {
         "the trace has no shapes of gradients (record_shapes=True): only one worker can be simulated");
   if (!job.batch && !options.batch)
     out.notes.emplace_back("the batch is not in the trace: taken for 1; say it with --batch");
-  Builder builder(trace, reading, job, step, host, options);
+  Builder builder(trace, reading, job, step, host, options, out.notes);
   const Workload workload = builder.build(static_cast<int>(chosen.alike.size()), chosen.sigma);
   out.summary = fmt::format(
       "{} steps of {} kernels, {} on the device; traced step {}; batch {}, {}, {} gradients of {}",

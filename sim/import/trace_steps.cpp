@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/quantile.hpp"
+#include "sim/import/trace_overlap.hpp"
 
 namespace foretrain {
 namespace {
@@ -47,7 +48,8 @@ class Ranges {
 
 class Analysis {
  public:
-  Analysis(const TraceCollection& trace, const std::string& file) : trace_(trace), file_(file) {}
+  Analysis(const TraceCollection& trace, const std::string& file)
+      : trace_(trace), file_(file), overlap_(trace) {}
 
   TracedJob run() {
     sort_launches();
@@ -93,6 +95,10 @@ class Analysis {
     for (const HostRange& range : trace_.operators) {
       const bool is_backward = is_named(range, "autograd::engine::evaluate_function");
       if (is_backward) backward_.add(range);
+      // DistributedDataParallel divides a gradient into its bucket, and copies it back.
+      if (is_named(range, "torch::distributed::reducer::mul_out") ||
+          is_named(range, "torch.distributed.ddp.reducer::copy_"))
+        copies_.add(range);
       outermost_.add(range);
     }
     for (const HostRange& range : trace_.annotations) {
@@ -182,7 +188,10 @@ class Analysis {
       const auto [begin, end] = activities_of(call->correlation);
       for (std::size_t i = begin; i < end; ++i) {
         const DeviceActivity& activity = trace_.device[by_correlation_[i].second];
-        if (activity.collective >= 0) continue;
+        if (activity.collective >= 0) {
+          step.exposed += overlap_.exposed(activity) * from_microseconds;
+          continue;
+        }
         launch.device += activity.duration;
         ++launch.kernels;
       }
@@ -209,7 +218,11 @@ class Analysis {
     for (const Launch& launch : launches) {
       TracedItem item;
       const HostRange* around = nullptr;
-      if (is_backward(launch, window)) {
+      if (const HostRange* copy = copies_.around(launch.thread, launch.time)) {
+        item.is_copy = true;
+        item.phase = Phase::backward;
+        around = copy;
+      } else if (is_backward(launch, window)) {
         item.phase = Phase::backward;
         around = backward_.around(launch.thread, launch.time);
       } else if (zero_.around(launch.thread, launch.time) != nullptr && launch.time < backward_begin) {
@@ -222,10 +235,11 @@ class Analysis {
       item.start = around != nullptr ? std::max(around->start, window.begin) : launch.time;
       item.launches = launch.kernels;
       item.device = launch.device * from_microseconds + launch.kernels * job_.gap;
-      const bool joins =
-          !step.items.empty() && step.items.back().phase == item.phase &&
-          step.items.back().is_before == item.is_before &&
-          ((around != nullptr && around == last) || item.phase == Phase::optimizer || item.is_before);
+      const bool joins = !step.items.empty() && step.items.back().phase == item.phase &&
+                         step.items.back().is_before == item.is_before &&
+                         step.items.back().is_copy == item.is_copy &&
+                         ((around != nullptr && around == last) || item.phase == Phase::optimizer ||
+                          item.is_before || item.is_copy);
       if (joins) {
         step.items.back().launches += item.launches;
         step.items.back().device += item.device;
@@ -271,7 +285,7 @@ class Analysis {
   void find_gradients(const Window& window, TracedStep& step) const {
     std::vector<double> starts;  // of the items of the backward pass
     for (const TracedItem& item : step.items)
-      if (item.phase == Phase::backward) starts.push_back(item.start);
+      if (item.phase == Phase::backward && !item.is_copy) starts.push_back(item.start);
     if (starts.empty()) return;
     const auto first = std::lower_bound(trace_.operators.begin(), trace_.operators.end(), window.begin,
                                         [](const HostRange& r, double t) { return r.start < t; });
@@ -335,7 +349,8 @@ class Analysis {
   std::string file_;
   mutable TracedJob job_;
   std::vector<std::pair<std::int64_t, std::size_t>> by_correlation_;
-  Ranges backward_, outermost_, update_, zero_;
+  Ranges backward_, outermost_, update_, zero_, copies_;
+  TraceOverlap overlap_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct TracedItem {
   std::string name;
   Phase phase = Phase::forward;
   bool is_before = false;  // of the zeroing of gradients
+  bool is_copy = false;    // DDP's, of gradients into their buckets and back
   double start = 0;        // of the host, microseconds in the trace
   double device = 0;
   double host = 0;  // until the next item begins, without waiting
@@ -34,6 +35,7 @@ struct TracedStep {
   std::vector<TracedGradient> gradients;                 // in the order in which they are ready
   double begin = 0, end = 0;                             // microseconds
   double traced = 0, host = 0, device = 0, waiting = 0;  // seconds
+  double exposed = 0;                                    // seconds of collectives that no kernel ran beside
   std::int64_t events = 0;                               // of the host, that the profiler took time for
   int kernels = 0;
   bool is_marked = false;  // by the profiler's step marks

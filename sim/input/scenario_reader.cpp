@@ -143,7 +143,7 @@ class Reader {
     std::vector<CollectiveEntry> collectives = other.collectives;
     collectives.insert(collectives.end(), own.collectives.begin(), own.collectives.end());
     own.collectives = std::move(collectives);
-    own.interference = other.interference;
+    own.interference.insert(own.interference.end(), other.interference.begin(), other.interference.end());
     if (other.runs.empty() || own.runs.empty()) return;
     const Machine& machine = other.runs.front().machine;
     own.runs.front().machine.compute_capability = machine.compute_capability;

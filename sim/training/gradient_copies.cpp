@@ -8,7 +8,8 @@ namespace foretrain {
 void add_gradient_copies(StepTimes& times, const Model& model, const Profile& profile, Precision precision) {
   const auto work =
       std::find_if(profile.step_work.begin(), profile.step_work.end(), [&](const StepWorkEntry& entry) {
-        return entry.what == "gradient_copies" && entry.model == model.name && entry.precision == precision;
+        return entry.what == gradient_copies_work && entry.model == model.name &&
+               entry.precision == precision;
       });
   if (work == profile.step_work.end() || times.gradient_ready.empty() || times.backward.empty()) return;
   const double device = work->timing.device.median, host = work->timing.host.median;

@@ -6,6 +6,8 @@
 #include <map>
 #include <string_view>
 
+#include "sim/training/gradient_copies.hpp"
+
 namespace foretrain {
 namespace {
 
@@ -31,7 +33,7 @@ TimedParts timed_parts(const Profile& profile, const std::string& model, Precisi
     if (entry.batch != batch || entry.sequence != sequence || entry.precision != precision ||
         entry.model != model)
       continue;
-    if (entry.what != "input_copy" && entry.what != captured_step_work)
+    if (entry.what != "input_copy" && entry.what != captured_step_work && entry.what != gradient_copies_work)
       work[entry.what] = entry.timing.device.median;
   }
   TimedParts out;

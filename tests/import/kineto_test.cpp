@@ -8,6 +8,7 @@
 #include "sim/input/workload_json.hpp"
 #include "tests/app/subprocess.hpp"
 #include "tests/support/imports.hpp"
+#include "tests/support/trace_text.hpp"
 
 using namespace foretrain;
 using doctest::Approx;
@@ -15,83 +16,13 @@ using test::Finished;
 using test::holds;
 using test::run_foretrain;
 using test::TemporaryFolder;
+using test::TraceText;
 
 namespace {
 
 const Importer* importer() {
   return test::importer_named("kineto");
 }
-
-// Two steps of 10 ms. Forward: conv2d (two kernels of 1 ms) and linear (1 ms); backward: two nodes of 2 ms,
-// each followed by its gradient; update of 0.5 ms. The host launches every millisecond or so.
-class TraceText {
- public:
-  TraceText() {
-    for (int step = 0; step < 2; ++step) add_step(1e6 + 10'000.0 * step, step);
-  }
-
-  std::string text() const {
-    std::string out =
-        "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA Test\", "
-        "\"totalGlobalMem\": 80000000000}],\n"
-        "  \"record_shapes\": 1,\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 0, "
-        "\"world_size\": 1},\n"
-        "  \"traceEvents\": [\n";
-    for (std::size_t i = 0; i < events_.size(); ++i)
-      out += "  {\n    " + events_[i] + (i + 1 < events_.size() ? "\n  },\n" : "\n  }\n");
-    return out + "  ],\n  \"traceName\": \"t.json\"\n}\n";
-  }
-  std::vector<std::string>& events() { return events_; }
-
- private:
-  void add_step(double at, int step) {
-    const int base = 100 * step;
-    annotation(fmt::format("ProfilerStep#{}", step + 3), at, 10'000);
-    op("aten::conv2d", 1, at + 100, 900, "[[16, 3, 32, 32], [8, 3, 3, 3], []]");
-    op("aten::convolution", 1, at + 104, 800, "[[16, 3, 32, 32], [8, 3, 3, 3], []]");
-    launch(1, at + 200, base + 1);
-    launch(1, at + 400, base + 2);
-    op("aten::linear", 1, at + 1'100, 900, "[[16, 8], [10, 8]]");
-    launch(1, at + 1'200, base + 3);
-    op("autograd::engine::evaluate_function: AddmmBackward0", 2, at + 2'100, 900, "[]");
-    launch(2, at + 2'200, base + 4);
-    op("torch::autograd::AccumulateGrad", 2, at + 3'050, 20, "[[10, 8]]");
-    op("autograd::engine::evaluate_function: ConvolutionBackward0", 2, at + 3'100, 900, "[]");
-    launch(2, at + 3'200, base + 5);
-    op("torch::autograd::AccumulateGrad", 2, at + 4'050, 20, "[[8, 3, 3, 3]]");
-    annotation("Optimizer.step#SGD.step", at + 5'000, 1'000);
-    launch(1, at + 5'200, base + 6);
-    const double durations[] = {1'000, 1'000, 1'000, 2'000, 2'000, 500};
-    double start = at + 210;
-    for (int k = 0; k < 6; ++k) {
-      kernel(start, durations[k], base + 1 + k);
-      start += durations[k] + 1;
-    }
-  }
-  void annotation(const std::string& name, double at, double duration) {
-    events_.push_back(fmt::format(
-        R"("ph": "X", "cat": "user_annotation", "name": "{}", "pid": 7, "tid": 1, "ts": {:.3f}, "dur": {:.3f})",
-        name, at, duration));
-  }
-  void op(const char* name, int thread, double at, double duration, const char* dims) {
-    events_.push_back(
-        fmt::format("\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"{}\", \"pid\": 7, \"tid\": {},\n    "
-                    "\"ts\": {:.3f}, \"dur\": {:.3f},\n    \"args\": {{\n      "
-                    "\"External id\": 1,\"Input Dims\": {}\n    }}",
-                    name, thread, at, duration, dims));
-  }
-  void launch(int thread, double at, int correlation) {
-    events_.push_back(fmt::format(
-        R"("ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": {}, "ts": {:.3f}, "dur": 5, "args": {{"cbid": 211, "correlation": {}}})",
-        thread, at, correlation));
-  }
-  void kernel(double at, double duration, int correlation) {
-    events_.push_back(fmt::format(
-        R"("ph": "X", "cat": "kernel", "name": "sm90_gemm_bf16_{}", "pid": 0, "tid": 7, "ts": {:.3f}, "dur": {:.3f}, "args": {{"device": 0, "stream": 7, "correlation": {}}})",
-        correlation % 100, at, duration, correlation));
-  }
-  std::vector<std::string> events_;
-};
 
 struct Read {
   Workload workload;
@@ -274,4 +205,68 @@ TEST_CASE("what was imported is simulated on one worker and under DDP on more") 
   const auto open = nlohmann::json::parse(run_foretrain({"simulate", scenario, "--json", "-"}).out);
   CHECK(open.at("step").at("low_s").get<double>() < 7.6e-3);
   CHECK(open.at("step").at("high_s").get<double>() > 9.9e-3);
+}
+
+TEST_CASE("a trace of a rank among several gives the collectives, and DDP's copies apart from the layers") {
+  if (importer() == nullptr) return;
+  const Read read = imported(TraceText(4, 4).text());
+  const Workload& workload = read.workload;
+  CHECK(workload.model.layers.size() == 5);  // as of one GPU
+  CHECK(workload.model.parameters.size() == 2);
+  CHECK(device_of_step(workload) == Approx(7.5e-3));
+  REQUIRE(workload.profile.collectives.size() == 1);
+  const CollectiveEntry& reduced = workload.profile.collectives.front();
+  CHECK(reduced.kind == "all_reduce");
+  CHECK(reduced.ranks == 4);
+  CHECK(reduced.nodes == 1);
+  CHECK(reduced.element == "fp32");
+  CHECK(reduced.bytes == 4 * (216 + 80));
+  CHECK(reduced.time.median == Approx(300e-6));  // the other one waited
+  REQUIRE(workload.profile.step_work.size() == 1);
+  CHECK(workload.profile.step_work[0].what == "gradient_copies");
+  CHECK(workload.profile.step_work[0].timing.device.median == Approx(20e-6));  // each way
+  CHECK(workload.profile.step_work[0].timing.launches == 2);
+}
+
+TEST_CASE("collectives of more ranks than their host has GPUs went over a network that the user names") {
+  if (importer() == nullptr) return;
+  const std::string trace = TraceText(4, 2).text();
+  const Read unnamed = imported(trace);
+  CHECK(unnamed.workload.profile.collectives.empty());
+  CHECK(holds(unnamed.notes, "2 collectives are of more ranks than the 2 GPUs"));
+  ImportOptions options;
+  options.network = "10 Gbit/s tcp";
+  const Read named = imported(trace, options);
+  REQUIRE(named.workload.profile.collectives.size() == 1);
+  const CollectiveEntry& reduced = named.workload.profile.collectives.front();
+  CHECK(reduced.nodes == 2);
+  CHECK(reduced.line_rate == Approx(1.25e9));
+  CHECK(reduced.network != "nvlink");
+}
+
+TEST_CASE("a trace of four GPUs predicts one, two and four of them") {
+  if (importer() == nullptr) return;
+  const TemporaryFolder folder;
+  const std::string trace = folder.write("trace.json", TraceText(4, 4).text());
+  // Kernels, copies and what is not hidden of the all-reduce fill the step: the host has time left.
+  const Finished made =
+      run_foretrain({"import", "kineto", trace, "-o", folder.path("job.json"), "--step", "7.84 ms"});
+  REQUIRE(made.status == 0);
+  CHECK(holds(made.err,
+              "is bound by the device (7.54 ms of kernels and 300 us of collectives with none beside)"));
+  const auto step_on = [&](int gpus) {
+    const std::string scenario = folder.write(
+        "s.yaml",
+        fmt::format("workload: job.json\ncluster: {{ topology: nvlink-node, gpus_per_node: {} }}\n", gpus));
+    const Finished run = run_foretrain({"simulate", scenario, "--json", "-"});
+    REQUIRE(run.status == 0);
+    const auto result = nlohmann::json::parse(run.out);
+    CHECK(result.at("warnings").empty());
+    return result.at("step").at("time_s").get<double>();
+  };
+  CHECK(step_on(1) == Approx(7.5e-3).epsilon(0.001));
+  CHECK(step_on(4) == Approx(7.84e-3).epsilon(0.002));
+  const double two = step_on(2);
+  CHECK(two > 7.54e-3);
+  CHECK(two < 8e-3);
 }
