@@ -10,7 +10,8 @@
 using foretrain::test::run_foretrain;
 using foretrain::test::TemporaryFolder;
 
-TEST_CASE("steps under DDP from traces of one GPU and of four are within 1.5 % where the host does not bind") {
+TEST_CASE(
+    "steps under DDP from traces of one GPU and of four are within 1.5 % where the host does not bind") {
   const std::string folder = std::string(FORETRAIN_SOURCE_DIR) + "/validation/kineto/";
   const TemporaryFolder scratch;
   std::ifstream table(folder + "table.csv");
@@ -37,8 +38,9 @@ TEST_CASE("steps under DDP from traces of one GPU and of four are within 1.5 % w
                                     ? "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 2, network: { "
                                       "bandwidth: 10 Gbit/s, latency: 15 us, transport: tcp } }"
                                     : "{ topology: nvlink-node, gpus_per_node: " + cells[1] + " }";
-    const std::string scenario = scratch.write(
-        "s.yaml", "workload: " + folder + cells[0] + (is_of_four ? "-of-four" : "") + ".json.gz\nprofile: h200\ncluster: " + cluster + "\n");
+    const std::string scenario =
+        scratch.write("s.yaml", "workload: " + folder + cells[0] + (is_of_four ? "-of-four" : "") +
+                                    ".json.gz\nprofile: h200\ncluster: " + cluster + "\n");
     const auto run = run_foretrain({"simulate", scenario, "--json", "-"});
     REQUIRE(run.status == 0);
     const double step = nlohmann::json::parse(run.out).at("step").at("time_s").get<double>();
