@@ -26,6 +26,7 @@ struct Side {
   struct Entry {
     int distance = 0, round = 0;
     WayLink link;
+    std::uint64_t crowding = 0;  // of the way so far, where ways are spread
   };
   std::vector<Entry> entries;
   std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> queue;
@@ -157,50 +158,46 @@ struct Routes::State {
     if (t.network.routes == RouteChoice::spread) used.assign(t.links.size(), 0);
   }
 
-  // Of equally short ways, that over the link of the lowest order.
+  // Of equally short ways by hash, that over the link of the lowest order; of equally crowded ones, the
+  // first.
   std::uint64_t order(int link) const {
     if (link < 0) return 0;
-    switch (topology->network.routes) {
-      case RouteChoice::hash:
-        return mixed_bits(flow_hash ^ static_cast<std::uint64_t>(link));
-      case RouteChoice::spread:
-        return (static_cast<std::uint64_t>(used[at(link)]) << 32) | static_cast<std::uint32_t>(link);
-      case RouteChoice::first:
-        return static_cast<std::uint64_t>(link);
-    }
-    return 0;
+    const bool by_hash = topology->network.routes == RouteChoice::hash;
+    const auto number = static_cast<std::uint64_t>(link);
+    return by_hash ? mixed_bits(flow_hash ^ number) : number;
   }
 
   std::uint64_t meeting_order(int vertex) const {
-    switch (topology->network.routes) {
-      case RouteChoice::hash:
-        return mixed_bits(~flow_hash ^ static_cast<std::uint64_t>(vertex));
-      case RouteChoice::spread:
-        return ((order(forward.entries[at(vertex)].link.link) >> 32) +
-                (order(backward.entries[at(vertex)].link.link) >> 32))
-                   << 32 |
-               static_cast<std::uint32_t>(vertex);
-      case RouteChoice::first:
-        return static_cast<std::uint64_t>(vertex);
-    }
-    return 0;
+    const bool by_hash = topology->network.routes == RouteChoice::hash;
+    const auto number = static_cast<std::uint64_t>(vertex);
+    return by_hash ? mixed_bits(~flow_hash ^ number) : number;
+  }
+
+  // By squares: a way over two links with a way each is better than one over a link with two and a free one.
+  std::uint64_t crowding(int link) const {
+    if (used.empty()) return 0;
+    const std::uint64_t ways_there = used[at(link)];
+    return ways_there * ways_there;
   }
 
   void start(Side& side, int vertex) {
     side.queue = {};
-    label(side, vertex, 0, no_link);
+    label(side, vertex, 0, no_link, 0);
   }
 
-  void label(Side& side, int vertex, int distance, const WayLink& link) {
+  void label(Side& side, int vertex, int distance, const WayLink& link, std::uint64_t crowded) {
     Side::Entry& entry = side.entries[at(vertex)];
     const bool is_known = entry.round == round;
     if (is_known && distance > entry.distance) return;
     if (is_known && distance == entry.distance) {
       has_ties = true;
-      if (order(link.link) < order(entry.link.link)) entry.link = link;
+      if (std::pair(crowded, order(link.link)) < std::pair(entry.crowding, order(entry.link.link))) {
+        entry.link = link;
+        entry.crowding = crowded;
+      }
       return;
     }
-    entry = {distance, round, link};
+    entry = {distance, round, link, crowded};
     side.queue.emplace(distance, vertex);
   }
 
@@ -218,7 +215,13 @@ struct Routes::State {
     return node < 0 || node == from_node || node == to_node || graph.is_outside(vertex);
   }
 
-  // Expands the nearest vertex of a side and keeps the best meeting point.
+  std::pair<std::uint64_t, std::uint64_t> meeting_rank(int vertex) const {
+    return {forward.entries[at(vertex)].crowding + backward.entries[at(vertex)].crowding,
+            meeting_order(vertex)};
+  }
+
+  // Expands the nearest vertex of a side and keeps the best meeting point. What is known of a vertex when it
+  // is expanded is final: all links have a length, so that all before it have been.
   void expand(Side& side, const Side& other, bool is_forward, int& best, int& meeting) {
     auto crosses = [&](int vertex, const WayLink& own, const WayLink& others) {
       return is_forward ? may_cross(vertex, own, others) : may_cross(vertex, others, own);
@@ -231,13 +234,13 @@ struct Routes::State {
       if (!crosses(vertex, here.link, link) || !may_enter(link.other)) continue;
       const int reached = distance + link.length;
       if (reached > best) continue;
-      label(side, link.other, reached, link);
+      label(side, link.other, reached, link, here.crowding + crowding(link.link));
       if (!other.known(link.other, round) || !crosses(link.other, link, other.entries[at(link.other)].link)) {
         continue;
       }
       const int total = reached + other.entries[at(link.other)].distance;
       has_ties = has_ties || (total == best && link.other != meeting);
-      if (total < best || (total == best && meeting_order(link.other) < meeting_order(meeting))) {
+      if (total < best || (total == best && meeting_rank(link.other) < meeting_rank(meeting))) {
         best = total;
         meeting = link.other;
       }
@@ -331,7 +334,7 @@ struct Routes::State {
         if (graph.is_outside(link.other)) {
           ends.push_back({reached, vertex, i});
         } else if (graph.node(link.other) == node) {
-          label(side, link.other, reached, link);
+          label(side, link.other, reached, link, 0);
         }
       }
     }

@@ -143,3 +143,32 @@ TEST_CASE("a hash spreads flows over the cores of a fat tree like dice") {
   for (const auto& [core, count] : by_core) chi_squared += std::pow(count - flows / 16.0, 2) / (flows / 16.0);
   CHECK(chi_squared < 37.7);  // 15 degrees of freedom, 0.1 %
 }
+
+// Each link with the ways between all pairs that cross it.
+TEST_CASE("spread ways of a fat tree at 1:1 crowd no switch's link more than the hosts' own") {
+  EthernetNodes nodes = two_nodes_of_four();
+  nodes.nodes = 48;
+  nodes.gpus_per_node = nodes.nics = 1;
+  auto busiest = [&](RouteChoice choice, std::uint64_t seed, bool is_nic) {
+    nodes.network.routes = choice;
+    nodes.network.route_seed = seed;
+    const Topology topology = make_topology(FabricNodes{nodes, FatTreeShape{4, 4}});  // three pods
+    Routes routes(topology);
+    std::map<int, int> ways;
+    for (int a : topology.workers) {
+      for (int b : topology.workers) {
+        for (int link : routes.between(a, b)) ++ways[link];
+      }
+    }
+    int most = 0;
+    for (const auto& [link, count] : ways) {
+      if ((class_of(topology, topology.links[static_cast<std::size_t>(link)]) == "nic") == is_nic)
+        most = std::max(most, count);
+    }
+    return most;
+  };
+  const int own = busiest(RouteChoice::spread, 1, true), spread = busiest(RouteChoice::spread, 1, false);
+  CHECK(own == 47);
+  CHECK(spread <= own);  // 44 or more: 4 hosts of a leaf, 44 others each, 4 links
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) CHECK(spread < busiest(RouteChoice::hash, seed, false));
+}
