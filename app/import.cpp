@@ -137,6 +137,7 @@ int import_file(const Options& given) {
       importer.streamed != nullptr
           ? importer.streamed([&](std::span<char> buffer) { return input.read(buffer); }, options)
           : importer.import(whole(input, options.file), options);
+  check_readable(made, options);
   writer.write(made.content);
   writer.commit();
   if (!made.summary.empty()) note(fmt::format("{}: {}", given.file, made.summary));

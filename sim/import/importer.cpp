@@ -1,5 +1,8 @@
 #include "sim/import/importer.hpp"
 
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
 #include "sim/import/kineto.hpp"
 #include "sim/import/nccl_tests.hpp"
 #include "sim/import/nccl_topology.hpp"
@@ -7,6 +10,8 @@
 #include "sim/import/steps.hpp"
 #include "sim/import/tensorboard.hpp"
 #include "sim/import/topology_matrix.hpp"
+#include "sim/input/check.hpp"
+#include "sim/input/job_reader.hpp"
 
 namespace foretrain {
 
@@ -55,6 +60,18 @@ std::span<const Importer> importers() {
        .import = &import_topology_matrix},
   };
   return table;
+}
+
+void check_readable(const Imported& made, const ImportOptions& options) {
+  Diagnostics diagnostics;
+  if (options.target.ends_with(".csv")) {
+    parse_curve(made.content, options.target, diagnostics);
+  } else {
+    check_text(made.content, options.target, Catalog(), diagnostics);
+  }
+  if (diagnostics.ok()) return;
+  throw Error(ErrorKind::input, fmt::format("{}: what it says makes no file that can be read: {}",
+                                            options.file, diagnostics.errors().front().what));
 }
 
 }  // namespace foretrain

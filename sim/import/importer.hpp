@@ -54,4 +54,8 @@ struct Importer {
 
 std::span<const Importer> importers();
 
+// What was made is read without an error by the verbs that take it, as target's name says; else numbers or
+// names of the file are such that none of ours can hold them: Error(input) that says which.
+void check_readable(const Imported& made, const ImportOptions& options);
+
 }  // namespace foretrain

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/base/error.hpp"
+#include "sim/base/utf8.hpp"
 #include "sim/import/onnx_graph.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/model_reader.hpp"
@@ -243,9 +244,7 @@ std::string parameters_text(const OnnxGraph& graph, std::int64_t& count) {
     for (const std::int64_t size : shape)
       elements = elements > (std::int64_t{1} << 40) ? elements : elements * size;
     count += elements;
-    std::string plain;
-    for (const char c : name) plain += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
-    out += fmt::format("  - {{ name: \"{}\", shape: [{}] }}\n", plain, fmt::join(shape, ", "));
+    out += fmt::format("  - {{ name: \"{}\", shape: [{}] }}\n", plain_line(name), fmt::join(shape, ", "));
   }
   return out;
 }
@@ -265,7 +264,7 @@ Imported import_onnx(std::string_view bytes, const ImportOptions& options) {
   for (const auto& [kind, times] : builder.lacking())
     why += fmt::format("{}{} ({} times)", why.empty() ? "has no layer for " : ", ", kind, times);
   const std::string title = fmt::format("# {} of ONNX, imported: {} operators, {} parameters\n",
-                                        data_name(options.file), graph.nodes.size(), count);
+                                        plain_line(data_name(options.file)), graph.nodes.size(), count);
   if (why.empty()) {
     out.content = title + input + fmt::format("classes: {}\n", builder.classes()) + "layers:\n" + layers;
     Diagnostics findings;

@@ -208,7 +208,8 @@ Imported import_steps(std::string_view csv, const ImportOptions& options) {
     repeated += times.size() > 1;
     steps +=
         fmt::format("{}[{}, {}{}{}", steps.empty() ? "" : ", ", batch, quote, time_text(row.seconds), quote);
-    if (row.deviation > 0) steps += fmt::format(", {}{}{}", quote, time_text(row.deviation), quote);
+    if (row.deviation >= Time::picoseconds(1).in_seconds())
+      steps += fmt::format(", {}{}{}", quote, time_text(row.deviation), quote);
     steps += ']';
   }
   Imported out;

@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
 #include "sim/base/quantile.hpp"
+#include "sim/base/utf8.hpp"
 #include "sim/import/lines.hpp"
 #include "sim/output/event_file.hpp"
 
@@ -54,8 +55,8 @@ Imported curve(const Series& series, const ImportOptions& options) {
   const std::vector<ScalarEvent> events = by_step(series.at(tag));
   const bool is_accuracy = lower_case(tag).find("acc") != std::string::npos;
   Imported out;
-  out.content =
-      fmt::format("# {} of an event file, imported\nupdates,{}\n", tag, is_accuracy ? "accuracy" : "loss");
+  out.content = fmt::format("# {} of an event file, imported\nupdates,{}\n", plain_line(tag),
+                            is_accuracy ? "accuracy" : "loss");
   int left_out = 0;
   for (const ScalarEvent& each : events) {
     if (!std::isfinite(each.value) || each.step < 0) {
@@ -167,10 +168,11 @@ Imported steps(const Series& series, const ImportOptions& options) {
   Imported out;
   const std::vector<std::string> pauses = pauses_text(pace);
   out.content = fmt::format("# Step times of an event file, imported: {} intervals of {}\n", sorted.size(),
-                            most->first);
+                            plain_line(most->first));
   for (const std::string& text : pauses) out.content += "# " + text + '\n';
-  out.content += fmt::format("steps: [[{}, {:.9g} ms{}]]\n", *options.batch, step * 1e3,
-                             error > 0 ? fmt::format(", {:.6g} ms", error * 1e3) : "");
+  out.content +=
+      fmt::format("steps: [[{}, {:.9g} ms{}]]\n", *options.batch, step * 1e3,
+                  error >= Time::picoseconds(1).in_seconds() ? fmt::format(", {:.6g} ms", error * 1e3) : "");
   if (options.gradient_bytes) out.content += fmt::format("gradients: {:.0f} B\n", *options.gradient_bytes);
   out.notes = pauses;
   if (pace.restarts > 0)

@@ -115,6 +115,8 @@ class Reader {
       constexpr std::size_t most = 256;
       if (matrix_.size() > most) refuse("names more than 256 devices");
     }
+    if (matrix_.devices.empty())
+      refuse(fmt::format("'{}' is no device: a line names GPU0, GPU1, ...", words_[at_].text));
     // A name that was wrapped within itself would leave its rows without a column.
     matrix_.cells.assign(matrix_.size(), std::vector<Cell>(matrix_.size()));
     matrix_.affinity.assign(matrix_.size(), "");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/utf8.hpp"
 #include "sim/import/inflate.hpp"
 #include "sim/import/lines.hpp"
 #include "sim/import/trace_event_parser.hpp"
@@ -17,25 +18,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t largest_event = std::size_t{4} << 20, largest_head = std::size_t{16} << 20;
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    int more = 0;
-    if (c < 0x80) {
-      ++i;
-      continue;
-    }
-    if (c >= 0xC2 && c < 0xE0) more = 1;
-    if (c >= 0xE0 && c < 0xF0) more = 2;
-    if (c >= 0xF0 && c < 0xF5) more = 3;
-    if (more == 0 || i + static_cast<std::size_t>(more) >= text.size()) return false;
-    for (int k = 1; k <= more; ++k)
-      if ((static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]) & 0xC0) != 0x80) return false;
-    i += static_cast<std::size_t>(more) + 1;
-  }
-  return true;
-}
 
 // A quote is set at the end of each line that has an odd number of them. No string of JSON holds a line's
 // end.

@@ -12,6 +12,8 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "sim/base/utf8.hpp"
+
 namespace foretrain {
 namespace {
 
@@ -173,11 +175,8 @@ std::size_t find_bad_byte(std::string_view text) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') return i;
     if (byte == 0x7f) return i;
-    const std::size_t length = byte < 0x80 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 0;
-    if (length == 0 || byte > 0xf4 || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return i;
-    }
+    const std::size_t length = utf8_sequence(text.substr(i));
+    if (length == 0) return i;
     i += length;
   }
   return std::string_view::npos;

@@ -49,7 +49,7 @@ std::string normal_path(Value& root, const std::string& path, const std::string&
   for (const auto& [own, other] : {std::pair("batch.per_worker", "global"), {"batch.global", "per_worker"}}) {
     if (path != own) continue;
     if (Value* batch = member_of(root, "batch")) {
-      std::erase_if(batch->members, [&](const Member& each) { return each.key == other; });
+      std::erase_if(batch->members, [key = other](const Member& each) { return each.key == key; });
     }
   }
   return path;

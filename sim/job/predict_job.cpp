@@ -36,7 +36,7 @@ class JobPredictor {
   // `job` and `input` in place of the scenario's own; all of them outlive this.
   JobPredictor(const Scenario& scenario, const Job& job, const InputPipeline* input, StepShapes& shapes,
                const JobOptions& options)
-      : job_(job), options_(options) {
+      : job_(job) {
     in_.schedule = schedule_input(scenario);
     in_.schedule.job = &job;
     in_.input = input;
@@ -87,7 +87,6 @@ class JobPredictor {
     std::vector<double> totals;
     std::uint64_t events = 0;
     double failures = 0, restarting = 0, failing = 0, below = 0, above = 0;
-    JobParts sums;
     for (int draw = 0; draw < (is_random ? most_draws : 1); ++draw) {
       in_.draw = static_cast<std::uint64_t>(draw);
       JobTimeline one = simulate_timeline(in_);
@@ -187,7 +186,6 @@ class JobPredictor {
   }
 
   const Job& job_;
-  const JobOptions& options_;
   JobTimelineInput in_;
   JobPrediction out_;
 };

@@ -143,7 +143,6 @@ DrawnLengths draw_lengths(const SequenceLengths& lengths, std::int64_t batch, in
 UnequalSteps::UnequalSteps(const Scenario& scenario, std::int64_t batch, int workers, std::uint64_t seed)
     : scenario_(scenario),
       batch_(batch),
-      workers_(workers),
       drawn_(draw_lengths(*scenario.lengths, batch, workers, many_draws, seed)) {
   std::set<std::vector<std::int64_t>> different;
   for (const LengthDraw& draw : drawn_.draws) different.insert(draw.rows);

@@ -80,7 +80,6 @@ class UnequalSteps {
 
   const Scenario& scenario_;
   std::int64_t batch_;
-  int workers_;
   DrawnLengths drawn_;
   std::map<std::int64_t, double> measured_;  // compute at some lengths
 };

@@ -48,6 +48,18 @@ TEST_CASE("a batch measured several times: its median and that median's standard
   CHECK(holds(imported("batch,seconds\n8,0.010\n8,0.012\n8,0.011\n"), "[[8, 11 ms, 723.59"));
 }
 
+TEST_CASE("a spread below a picosecond is none, and what no file can hold is refused before it is written") {
+  CHECK(holds(imported("32,0.071\n32,0.071000000000000001\n"), "steps: [[32, 71 ms]]"));
+  ImportOptions options;
+  options.file = "t.csv";
+  options.target = "out.yaml";
+  check_readable({"steps: [[32, 71 ms]]\n", "", {}}, options);
+  const std::string why = test::refusal_of([&] {
+    check_readable({"steps: [[32, 9e11 ms]]\n", "", {}}, options);
+  });
+  CHECK(holds(why, "t.csv: what it says makes no file that can be read: steps: '9e11 ms' is too large"));
+}
+
 TEST_CASE("all that is wrong in a CSV, with its lines") {
   const std::string all = refusal("batch,seconds\n32,x\n-1,0.1\n8\n1.5,0.1\n4,0\n4,1e9\n4,nan\n");
   for (const char* part : {"t.csv:2: the time 'x' is no number", "t.csv:3: the batch -1",
