@@ -41,11 +41,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 KEYS = {
     "calibration": {"model": str, "precision": str, "batches": str, "sequences": str, "seconds": float},
     "rows": {"slice": str, "group": str, "model": str, "precision": str, "batch": int, "gpus": int, "nodes": int,
-             "rate": str, "strategy": str, "lengths": str, "batching": str, "cuda_graph": str, "repeats": int, "warmup": int,
-             "step": float},
+             "rate": str, "strategy": str, "lengths": str, "batching": str, "cuda_graph": str, "sequence": int, "repeats": int,
+             "warmup": int, "steps": int, "step": float},
 }
 DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 10, "seconds": 0.0, "sequences": "",
-            "lengths": "", "batching": "", "cuda_graph": ""}
+            "lengths": "", "batching": "", "cuda_graph": "", "sequence": 0, "steps": 0}
 LONGEST_SECONDS, FEWEST_STEPS, MOST_STEPS = 20.0, 12, 100  # of the steps that count
 # Wall clock beside the steps (seconds, of the first campaign on H100): a process until its first step, a scenario's plan
 # search and allocations, collectives within a node, collectives between nodes.
@@ -89,6 +89,8 @@ def read_rows(path):
         else:
             raise Mistake(f"{path}:{number}: neither 'calibration:', 'rows:' nor '- {{ key: value, ... }}'")
     for row in found["rows"]:
+        if row["lengths"] and row["sequence"]:
+            raise Mistake(f"{path}: a row has lengths or one sequence: {row}")
         if bool(row["lengths"]) != bool(row["batching"]) or row["cuda_graph"] not in ("", "true"):
             raise Mistake(f"{path}: lengths and batching go together, and cuda_graph is true or not there: {row}")
         if row["nodes"] > 1 and not row["rate"]:
@@ -123,7 +125,8 @@ def name_of(row):
     gpus = f"{row['nodes']}x{row['gpus'] // row['nodes']}"
     rate = "-" + re.sub(r"[ /]|bit/s", "", row["rate"]) if row["rate"] else ""
     how = "".join("-" + word for word in (row["batching"].replace("_", "-"), "captured" if row["cuda_graph"] else "") if word)
-    return f"{row['model']}-{row['precision']}-{row['batch']}{how}-{row['strategy'].replace('_', '-')}-{gpus}{rate.lower()}"
+    length = f"x{row['sequence']}" if row["sequence"] else ""
+    return f"{row['model']}-{row['precision']}-{row['batch']}{length}{how}-{row['strategy'].replace('_', '-')}-{gpus}{rate.lower()}"
 
 
 def network_name(rate):
@@ -149,6 +152,8 @@ def scenario_text(row, profiles):
 
 
 def sequence_text(row):
+    if row["sequence"]:
+        return f"sequence: {row['sequence']}\n"
     if not row["lengths"]:
         return ""
     counts = ", ".join(pair.replace(":", ": ") for pair in row["lengths"].split())
@@ -160,7 +165,7 @@ def slices_of(rows):
 
 
 def needed_calibrations(calibration, rows):
-    wanted = {(row["model"], row["precision"], bool(row["lengths"])) for row in rows}
+    wanted = {(row["model"], row["precision"], bool(row["lengths"] or row["sequence"])) for row in rows}
     of = {id(entry): (entry["model"], entry["precision"], bool(entry["sequences"])) for entry in calibration}
     have = [entry for entry in calibration if of[id(entry)] in wanted]
     lacking = wanted - {of[id(entry)] for entry in have}
@@ -170,10 +175,10 @@ def needed_calibrations(calibration, rows):
 
 
 def batches(rows):
-    """Rows that one command can run: of one group, number of nodes, rate, repeats and warm-up."""
+    """Rows that one command can run: of one group, number of nodes, rate, repeats, warm-up and steps."""
     together = {}
     for row in rows:
-        key = (row["group"], row["nodes"], row["gpus"], row["rate"], row["repeats"], row["warmup"])
+        key = (row["group"], row["nodes"], row["gpus"], row["rate"], row["repeats"], row["warmup"], row["steps"])
         together.setdefault(key, []).append(row)
     return list(together.values())
 
@@ -190,7 +195,7 @@ def estimate(calibration, rows):
         running += PROCESS
         for row in batch:
             step = max(row["step"], 1e-3) / 1e3
-            counted = min(MOST_STEPS, max(FEWEST_STEPS, LONGEST_SECONDS / step))
+            counted = row["steps"] or min(MOST_STEPS, max(FEWEST_STEPS, LONGEST_SECONDS / step))
             running += SCENARIO + row["repeats"] * (1 + row["warmup"] + counted) * step
     return calibrating, running
 
@@ -256,6 +261,8 @@ def runs(rows, folder, arguments):
         run = [arguments.program, "run", *(str(folder / f"{name_of(row)}.yaml") for row in batch), "--device",
                arguments.device, "--out", str(folder), "--group", first["group"], "--repeats", str(first["repeats"]),
                "--warmup", str(first["warmup"])]
+        if first["steps"]:
+            run += ["--steps", str(first["steps"])]
         if arguments.soak:
             run += ["--soak", f"{arguments.soak:g}"]
         under = on_nodes(first["nodes"], first["rate"], first["gpus"] // first["nodes"]) if first["nodes"] > 1 else []

@@ -220,3 +220,32 @@ TEST_CASE("rows of unequal lengths and captured steps have calibrations and scen
   CHECK(alone.status == 2);
   CHECK(contains(alone.err, "lengths and batching go together"));
 }
+
+TEST_CASE("a row has a length between calibrated ones, and steps that it counts" *
+          doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string calibrations =
+      "calibration:\n"
+      "  - { model: gpt2-small, precision: bf16, batches: 8, seconds: 20 }\n"
+      "  - { model: gpt2-small, precision: bf16, batches: 8, sequences: 128 512, seconds: 10 }\n"
+      "rows:\n";
+  const std::string row =
+      "  - { slice: a, group: one, model: gpt2-small, precision: bf16, batch: 8, gpus: 1, ";
+  const std::string list =
+      folder.write("rows.yaml", calibrations + row + "sequence: 256, steps: 15, step: 10 }\n" + row +
+                                    "sequence: 384, step: 15 }\n");
+  const Finished done =
+      campaign({list, "--slice", "a", "--out", folder.path("out"), "--program", "foretrain", "--dry-run"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(contains(done.out, "--sequence 128"));
+  CHECK(contains(done.out, "--sequence 512"));
+  CHECK(contains(done.out, "--steps 15"));
+  CHECK(contains(done.out, "gpt2-small-bf16-8x384-ddp-1x1.yaml --device cuda"));
+  CHECK_FALSE(contains(done.out, "parts-gpt2-small-bf16.json"));  // of the model's own length
+  const std::string scenario = test::read_file(folder.path("out/a/gpt2-small-bf16-8x256-ddp-1x1.yaml"));
+  CHECK(contains(scenario, "sequence: 256\n"));
+  const std::string both =
+      folder.write("both.yaml", calibrations + row +
+                                    "sequence: 256, lengths: 128:1 256:1, batching: packed, step: 10 }\n");
+  CHECK(contains(campaign({both, "--list"}).err, "lengths or one sequence"));
+}
