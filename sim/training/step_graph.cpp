@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "sim/base/error.hpp"
@@ -61,6 +62,30 @@ void validate(const StepGraph& graph) {
       }
     }
   }
+}
+
+void split_long_operations(RankProgram& program, int most_launches) {
+  const auto is_long = [&](const Operation& operation) {
+    return operation.group < 0 && operation.launches > most_launches;
+  };
+  if (std::none_of(program.operations.begin(), program.operations.end(), is_long)) return;
+  std::vector<Operation> split;
+  std::vector<int> last_of;  // of each operation, its last part
+  for (Operation& operation : program.operations) {
+    for (int& before : operation.after) before = last_of[static_cast<std::size_t>(before)];
+    const int parts = is_long(operation) ? (operation.launches + most_launches - 1) / most_launches : 1;
+    const auto until = [&](Time whole, int part) { return whole * (static_cast<double>(part) / parts); };
+    for (int part = 0; part < parts; ++part) {
+      Operation share = operation;
+      share.host = until(operation.host, part + 1) - until(operation.host, part);
+      share.device = until(operation.device, part + 1) - until(operation.device, part);
+      share.launches = operation.launches / parts + (part < operation.launches % parts ? 1 : 0);
+      if (part > 0) share.after.clear();
+      split.push_back(std::move(share));
+    }
+    last_of.push_back(static_cast<int>(split.size()) - 1);
+  }
+  program.operations = std::move(split);
 }
 
 }  // namespace foretrain

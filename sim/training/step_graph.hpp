@@ -57,4 +57,8 @@ struct StepGraph {
 // in equally many of the same kind and size, or where a dependency points at itself or forwards.
 void validate(const StepGraph& graph);
 
+// A kernel of more launches (an unrolled recurrence is thousands) becomes several in a row of equal shares:
+// its host goes on as the device takes launches off a queue that holds fewer.
+void split_long_operations(RankProgram& program, int most_launches);
+
 }  // namespace foretrain

@@ -144,6 +144,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   strategy.accumulation = accumulation;
   strategy.collective_host = Time::seconds(host);
   strategy.event_wait = event_wait_;
+  strategy.queue_depth = queue_depth_;
   if (kind != StrategyKind::independent) {
     buckets_ = fuse(*model, scenario.strategy.fusion, gradients_, gradient_order(*times_));
     strategy.buckets = buckets_;

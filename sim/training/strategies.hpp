@@ -12,6 +12,7 @@
 namespace foretrain {
 
 struct StrategyInput {
+  int queue_depth = 1024;  // launches that the device takes before the host blocks
   const StepTimes* times = nullptr;
   std::vector<Bucket> buckets;  // each leaves after the item of the backward pass that it names
   int workers = 1;

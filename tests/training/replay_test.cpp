@@ -252,3 +252,40 @@ TEST_CASE("a collective after a pause takes longer than one of a chain") {
   };
   CHECK(replay(input).step == Time::microseconds(530));
 }
+
+TEST_CASE("a kernel of more launches than the queue holds is issued while a collective runs") {
+  // 2,000 launches of 1 us on the host and on the device each, behind a collective of 1 ms that they need not
+  // wait for.
+  const auto step_of = [](int most_launches) {
+    RankProgram program;
+    program.operations = {kernel(Phase::backward, 1, 10), collective(0),
+                          kernel(Phase::backward, 2000, 2000, 2000), kernel(Phase::optimizer, 1, 10)};
+    program.operations[3].after = {1};
+    split_long_operations(program, most_launches);
+    StepGraph graph = one_group({program}, {0, 0});
+    ReplayInput input = symmetric_replay(graph);
+    input.timer = takes(1000);
+    return replay(input).step.in_seconds() * 1e6;
+  };
+  CHECK(step_of(100000) > 3000);  // whole: it waits until the queue is empty
+  CHECK(step_of(128) == doctest::Approx(2020).epsilon(0.01));
+}
+
+TEST_CASE("splitting keeps times, launches and dependencies") {
+  RankProgram program = two_buckets();
+  program.operations[1] = kernel(Phase::backward, 7, 100, 1000);
+  RankProgram split = program;
+  split_long_operations(split, 300);
+  CHECK(split.operations.size() == program.operations.size() + 3);
+  Time host, device, whole_host, whole_device;
+  int launches = 0, whole = 0;
+  for (const Operation& op : split.operations) host += op.host, device += op.device, launches += op.launches;
+  for (const Operation& op : program.operations)
+    whole_host += op.host, whole_device += op.device, whole += op.launches;
+  CHECK(host == whole_host);
+  CHECK(device == whole_device);
+  CHECK(launches == whole);
+  CHECK(split.operations[6].after == std::vector<int>{4});  // the first bucket: after the last part
+  CHECK(split.operations[8].after == std::vector<int>{6, 7});
+  validate(one_group({split}, {0}));
+}
