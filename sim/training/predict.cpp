@@ -60,16 +60,20 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   if (weight > 0) communication /= weight;
   const StepTimes& times = simulation.times();
   double above = 0, below = 0;
-  auto add = [&](double doubt, double StepFactors::*factor) {
-    if (doubt <= 0) return;
+  auto add_sides = [&](double slower, double faster, double StepFactors::*factor) {
     StepFactors more = median, less = median;
-    more.*factor *= 1 + doubt;
-    less.*factor *= std::max(0.0, 1 - doubt);
+    more.*factor *= 1 + slower;
+    less.*factor *= std::max(0.0, 1 - faster);
     above += std::pow(std::max(0.0, simulation.seconds(more) - step.p50), 2);
     below += std::pow(std::max(0.0, step.p50 - simulation.seconds(less)), 2);
   };
-  add(times.device_uncertainty, &StepFactors::device);
-  add(times.host_uncertainty, &StepFactors::host);
+  const auto add = [&](double doubt, double StepFactors::*factor) {
+    if (doubt > 0) add_sides(doubt, doubt, factor);
+  };
+  add_sides(times.device_uncertainty, std::max(times.device_uncertainty, times.device_faster),
+            &StepFactors::device);
+  add_sides(times.host_slower, times.host_faster, &StepFactors::host);
+  add_sides(simulation.contention().slower, simulation.contention().faster, &StepFactors::host);
   add(communication, &StepFactors::communication);
   const auto interferes = [](const CollectiveUse& use) { return use.beside.compute > 1; };
   if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), interferes))

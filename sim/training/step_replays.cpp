@@ -183,7 +183,7 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
   for (RankClass& each : input.classes) {
     if (factors.even) each.compute_factor = std::min(each.compute_factor, most);
     each.compute_factor *= factors.device;
-    each.host_factor = factors.host;
+    each.host_factor = factors.host * contention_.factor;
   }
   input.classes.back().compute_factor *= factors.slowest_device;
   input.classes.back().host_factor *= factors.slowest_host;

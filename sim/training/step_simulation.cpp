@@ -98,6 +98,9 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
         crowding_factor(*scenario.profile, scenario.model->name, scenario.precision, a_node);
     if (crowded > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
     for (double& factor : compute_factors_) factor *= crowded;
+    // A process for each GPU has a driver of its own; only threads of one process wait for each other.
+    if (!scenario.host || scenario.host->one_process)
+      contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, a_node);
   }
   has_many_speeds_ = std::set(compute_factors_.begin(), compute_factors_.end()).size() > many_speeds;
   const int accumulation = change.accumulation > 0 ? change.accumulation : scenario.strategy.accumulation;

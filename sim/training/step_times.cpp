@@ -9,6 +9,7 @@
 #include <set>
 
 #include "sim/base/error.hpp"
+#include "sim/training/host_speed.hpp"
 #include "sim/training/operator_curves.hpp"
 #include "sim/training/whole_steps.hpp"
 
@@ -209,14 +210,21 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
   }
   out.device_uncertainty = std::sqrt(interpolation * interpolation + measurement * measurement +
                                      alone * alone + doubt_between_devices * doubt_between_devices);
-  out.host_uncertainty = doubt_between_hosts;
+  const double shorter = 1 - shortest_over_parts(model, profile, precision, batch);
+  out.device_faster = std::hypot(out.device_uncertainty, shorter);
+  const HostSpeed host = host_speed(profile, model.name, precision, model.sequence, batch);
+  for (std::vector<StepItem>* items : {&out.before, &out.forward, &out.backward, &out.update}) {
+    for (StepItem& item : *items) item.host *= host.factor;
+  }
+  out.host_slower = std::max(doubt_between_hosts, host.slower);
+  out.host_faster = std::max(doubt_between_hosts, host.faster);
   // Of a trace: no step was timed, and the host's time is known between bounds alone.
   for (const StepEntry& entry : profile.steps) {
     const bool is_bound = entry.step.repetitions == 0 && entry.host.median > 0;
     if (!is_bound || entry.model != model.name || entry.precision != precision || entry.batch != batch)
       continue;
     const double away = std::max(entry.host.high - entry.host.median, entry.host.median - entry.host.low);
-    out.host_uncertainty = std::max(doubt_between_hosts, away / entry.host.median);
+    out.host_slower = out.host_faster = std::max(doubt_between_hosts, away / entry.host.median);
   }
   const auto is_outside = [](const std::set<std::int64_t>& known, std::int64_t asked) {
     return !known.empty() && (asked < *known.begin() || asked > *known.rbegin());

@@ -28,8 +28,10 @@ struct StepTimes {
   std::vector<std::int64_t> parameter_elements;
   std::int64_t batch = 1;  // of a worker and micro-batch
   Origin origin = Origin::measured;
-  double device_uncertainty = 0, host_uncertainty = 0;  // relative, half width at 90 %
-  double workspace_bytes = 0;                           // the largest of any layer
+  // Relative, half widths at 90 %.
+  double device_uncertainty = 0, device_faster = 0;  // above; below
+  double host_slower = 0, host_faster = 0;
+  double workspace_bytes = 0;  // the largest of any layer
   std::vector<Extrapolation> extrapolated;
   std::vector<std::string> warnings;
 };

@@ -18,6 +18,11 @@ constexpr double largest_correction = 0.1;
 
 }  // namespace
 
+double share_between(std::int64_t low, std::int64_t high, std::int64_t batch) {
+  const auto log_of = [](std::int64_t value) { return std::log(static_cast<double>(value)); };
+  return (log_of(batch) - log_of(low)) / (log_of(high) - log_of(low));
+}
+
 TimedParts timed_parts(const Profile& profile, const std::string& model, Precision precision,
                        std::int64_t batch, std::int64_t sequence) {
   std::map<std::string_view, double> layers, work;
@@ -71,10 +76,27 @@ double whole_over_parts(const Model& model, const Profile& profile, Precision pr
   if (above == steps.end()) return ratio(std::prev(above));
   if (above == steps.begin() || above->first == batch) return ratio(above);
   const auto below = std::prev(above);
-  const double low = std::log(static_cast<double>(below->first)),
-               high = std::log(static_cast<double>(above->first));
-  const double share = (std::log(static_cast<double>(batch)) - low) / (high - low);
+  const double share = share_between(below->first, above->first, batch);
   return (1 - share) * ratio(below) + share * ratio(above);
+}
+
+double shortest_over_parts(const Model& model, const Profile& profile, Precision precision,
+                           std::int64_t batch) {
+  std::map<std::int64_t, double> ratios;  // the latest of each batch
+  for (const StepEntry& entry : profile.steps) {
+    if (entry.model != model.name || entry.precision != precision || entry.sequence != model.sequence)
+      continue;
+    const TimedParts parts = timed_parts(profile, model.name, precision, entry.batch, model.sequence);
+    const double sum = parts.passes + parts.beside;
+    const bool is_bound = entry.step.median > 0 && entry.host.median >= busy_host * entry.step.median;
+    ratios[entry.batch] =
+        is_bound && parts.has_update && sum > entry.step.median ? entry.step.median / sum : 1;
+  }
+  if (ratios.empty()) return 1;
+  const auto above = ratios.lower_bound(batch);
+  if (above == ratios.end()) return std::prev(above)->second;
+  if (above == ratios.begin() || above->first == batch) return above->second;
+  return std::min(above->second, std::prev(above)->second);
 }
 
 }  // namespace foretrain

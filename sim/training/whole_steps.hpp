@@ -29,4 +29,13 @@ TimedParts timed_parts(const Profile& profile, const std::string& model, Precisi
 // whose host takes as long as they do tell nothing and are left out. 1 where none is left.
 double whole_over_parts(const Model& model, const Profile& profile, Precision precision, std::int64_t batch);
 
+// A step that its host bounds is no shorter than its kernels: below 1 where they were longer when the device
+// had all of them queued, as those of cuDNN's recurrences on several streams are (char-rnn 0.85). The least
+// of the batches beside.
+double shortest_over_parts(const Model& model, const Profile& profile, Precision precision,
+                           std::int64_t batch);
+
+// Where a batch lies between two others, by logarithms: 0 to 1.
+double share_between(std::int64_t low, std::int64_t high, std::int64_t batch);
+
 }  // namespace foretrain

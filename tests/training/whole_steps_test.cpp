@@ -52,6 +52,16 @@ TEST_CASE("whole steps over their parts: exact where measured, over the logarith
   CHECK(factor(512) == Approx(1.04));
   profile.steps.push_back(whole(128, 1.05 * 128e-4, 0.95 * 128e-4));  // bound by its host
   CHECK(factor(128) == Approx(1.04));
+  // Its kernels then take no longer than it.
+  profile.steps.push_back(whole(128, 0.8 * 128e-4, 128e-4));
+  const auto shortest = [&](std::int64_t batch) {
+    return shortest_over_parts(model, profile, Precision::bf16, batch);
+  };
+  CHECK(shortest(128) == Approx(0.8));
+  CHECK(shortest(100) == Approx(0.8));
+  CHECK(shortest(300) == Approx(0.8));
+  CHECK(shortest(64) == 1);
+  CHECK(shortest(20) == 1);
   profile.steps.push_back(whole(256, 2 * 256e-4));  // of something else
   CHECK(factor(256) == 1);
   CHECK(whole_over_parts(model, profile, Precision::fp32, 64) == 1);

@@ -1,0 +1,36 @@
+// How fast a host launches. A virtual or shared one has more than one speed and changes it within seconds:
+// what one window of a calibration saw is one draw, and all windows of a model together say how fast the host
+// is and how far it strays.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/training/profile.hpp"
+
+namespace foretrain {
+
+struct HostSpeed {
+  double factor = 1;  // on the host times of this batch: the median of all windows over those at this batch
+  double slower = 0, faster = 0;  // the farthest windows from the median, relative to it
+  int windows = 0;
+};
+
+// From the times to issue a step, and those of whole steps that their host bounds, by launch, of the model at
+// all batches that launch about as much; where there are few, how far hosts stray is that of all models of
+// the profile.
+HostSpeed host_speed(const Profile& profile, const std::string& model, Precision precision,
+                     std::int64_t sequence, std::int64_t batch);
+
+// Host time of a launch where `workers` GPUs of a node are served by as many threads of one process over that
+// of one alone: by the host-bound steps that calibration timed on several at once without communication, of
+// this model and precision, else of any; in proportion to how many others there are. 1 where nothing was
+// timed so.
+struct LaunchContention {
+  double factor = 1, slower = 0,
+         faster = 0;  // the last two: what calibration saw at most, relative to the factor
+};
+LaunchContention launch_contention(const Profile& profile, const std::string& model, Precision precision,
+                                   int workers);
+
+}  // namespace foretrain

@@ -1,0 +1,82 @@
+#include "sim/training/host_speed.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace foretrain;
+
+namespace {
+
+StepEntry step_of(std::int64_t batch, double step_us, double host_us, double launches = 100) {
+  StepEntry entry;
+  entry.model = "m";
+  entry.batch = batch;
+  entry.step = {step_us * 1e-6, step_us * 1e-6, step_us * 1e-6, 0, 20};
+  entry.host = {host_us * 1e-6, host_us * 1e-6, host_us * 1e-6, 0, 5};
+  entry.launches = launches;
+  return entry;
+}
+
+}  // namespace
+
+TEST_CASE("a host's speed is the median of what all windows of a calibration saw") {
+  Profile profile;
+  profile.device = "cuda";
+  // Bound by the host: both the time to issue a step and the step itself are windows, of 5 and 7 us a launch.
+  profile.steps = {step_of(8, 500, 700), step_of(16, 500, 500), step_of(32, 700, 700)};
+  const HostSpeed slow = host_speed(profile, "m", Precision::fp32, 0, 8);
+  CHECK(slow.windows == 6);
+  CHECK(slow.factor == doctest::Approx(6.0 / 7));
+  CHECK(slow.slower == doctest::Approx(7.0 / 6 - 1));
+  CHECK(slow.faster == doctest::Approx(1 - 5.0 / 6));
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 16).factor == doctest::Approx(6.0 / 5));
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 128).factor == doctest::Approx(6.0 / 7));
+  // Of a batch between, the host's time is interpolated: 6 us.
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 23).factor == doctest::Approx(1).epsilon(0.01));
+  // A device that is the limit tells nothing of the host but the time to issue.
+  profile.steps = {step_of(8, 5000, 700), step_of(16, 9000, 500)};
+  const HostSpeed few = host_speed(profile, "m", Precision::fp32, 0, 8);
+  CHECK(few.windows == 2);
+  CHECK(few.factor == 1);
+  CHECK(few.slower == 0);
+  // Steps of other numbers of launches are other programs.
+  profile.steps = {step_of(8, 500, 500), step_of(16, 500, 500), step_of(32, 900, 900, 300)};
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 8).windows == 4);
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 8).slower == 0);
+}
+
+TEST_CASE("a model of few windows strays as the profile's others do") {
+  Profile profile;
+  profile.steps = {step_of(8, 500, 700), step_of(16, 500, 500)};
+  StepEntry other = step_of(8, 5000, 400);
+  other.model = "other";
+  profile.steps.push_back(other);
+  const HostSpeed speed = host_speed(profile, "other", Precision::fp32, 0, 8);
+  CHECK(speed.factor == 1);
+  CHECK(speed.slower == doctest::Approx(0.4));  // 7 us over the median of 5
+  CHECK(host_speed(profile, "absent", Precision::fp32, 0, 8).slower == doctest::Approx(0.4));
+}
+
+TEST_CASE("threads of one process wait for each other's launches as calibration saw") {
+  Profile profile;
+  profile.device = "cuda";
+  for (const double added : {0.2, 0.4}) {
+    const std::int64_t batch = added < 0.3 ? 8 : 16;
+    profile.steps.push_back(step_of(batch, 500, 500));
+    OverlapEntry both;
+    both.model = "m";
+    both.batch = batch;
+    both.ranks = 2;
+    both.alone.median = 500e-6 * (1 + added);
+    profile.overlaps.push_back(both);
+  }
+  const LaunchContention two = launch_contention(profile, "m", Precision::fp32, 2);
+  CHECK(two.factor == doctest::Approx(1.3));
+  CHECK(two.slower == doctest::Approx(1.4 / 1.3 - 1));
+  CHECK(two.faster == doctest::Approx(1 - 1.2 / 1.3));
+  CHECK(launch_contention(profile, "m", Precision::fp32, 4).factor == doctest::Approx(1.9));
+  CHECK(launch_contention(profile, "another", Precision::fp32, 2).factor == doctest::Approx(1.3));
+  CHECK(launch_contention(profile, "m", Precision::fp32, 1).factor == 1);
+  // Steps that their device bounds do not show it.
+  for (StepEntry& entry : profile.steps) entry.host.median = 100e-6;
+  CHECK(launch_contention(profile, "m", Precision::fp32, 2).factor == 1);
+}
