@@ -8,12 +8,13 @@
 # COMMAND runs once a node, on all nodes at the same time. Node 0 writes to this terminal, node k to
 # ${NODES_LOG:-nodes}.k.log. The exit status is the worst of all nodes; once a node has failed, the others have
 # ${NODES_GRACE:-60} seconds. GPUS_PER_NODE 0 leaves CUDA_VISIBLE_DEVICES alone. NODES_CORES gives each node so
-# many cores of its own, for workers that compute on them. NODES_BURST (1mb) is what passes at the host's own speed after a
-# pause: a real link lets nothing pass so, but a bucket too small for the kernel's timers does not reach its rate.
+# many cores of its own, for workers that compute on them. NODES_BURST is what passes at the host's own speed after a
+# pause: a real link lets nothing pass so, but a bucket too small for the kernel's timers does not reach its rate. Left out, it
+# is 0.8 ms of the rate, 32kb at least and 1mb at most.
 set -u
 
 readonly subnet=10.77.0 mtu=1500 queue=50ms
-burst=${NODES_BURST:-1mb}
+burst=${NODES_BURST:-}
 readonly prefix="foretrain-$$"
 port=${NODES_PORT:-29511}
 log=${NODES_LOG:-nodes}
@@ -35,11 +36,18 @@ shift 3
 whole_number "$per_node" || fail 2 "GPUS_PER_NODE is a whole number, not '$per_node'; $usage"
 whole_number "$port" || fail 2 "NODES_PORT is a whole number, not '$port'"
 whole_number "$cores" || fail 2 "NODES_CORES is a whole number, not '$cores'"
-[[ $burst =~ ^[0-9]+[kmg]?b$ ]] || fail 2 "NODES_BURST is a size, as in 256kb, not '$burst'"
+[[ -z $burst || $burst =~ ^[0-9]+[kmg]?b$ ]] || fail 2 "NODES_BURST is a size, as in 256kb, not '$burst'"
 whole_number "$grace" || fail 2 "NODES_GRACE is a number of seconds, not '$grace'"
 rate=$(tr -d ' ' <<< "${rate%/s}" | tr '[:upper:]' '[:lower:]')
 [[ $rate == none || $rate =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ ]] ||
   fail 2 "RATE is none or a rate with its unit, as in 10gbit or 500mbit, not '$rate'; $usage"
+if [ -z "$burst" ]; then
+  burst=1mb
+  unit=${rate##*[0-9]} number=${rate%%[kmg]bit}
+  case $unit in kbit) per=0.0001 ;; mbit) per=0.1 ;; *) per=100 ;; esac # kB in 0.8 ms of one
+  [ "$rate" = none ] || burst=$(awk -v rate="$number" -v per=$per 'BEGIN {
+    kb = int(rate * per); print (kb < 32 ? 32 : kb > 1000 ? 1000 : kb) "kb" }')
+fi
 command -v "$1" > /dev/null || fail 2 "there is no command '$1'"
 
 [ "$(id -u)" = 0 ] || fail 4 "network namespaces need root: run it with sudo, or in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN"
