@@ -1,5 +1,6 @@
 // Rows of a table chosen by tokens, and the gradient of the table: tokens sorted by CUB, so that equal ones
-// are neighbours and are added in a fixed order.
+// are neighbours and are added in a fixed order. Runs of equal ones are cut: of padded rows half may be one
+// token, of a text one in twenty.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "device/cuda/check.hpp"
@@ -11,6 +12,7 @@ namespace foretrain::device::cuda {
 namespace {
 
 constexpr int row_threads = 128;
+constexpr int piece_rows = 32;  // rows of the sorted list that one block adds at most
 
 __device__ int64_t token_at(const EmbeddingShape& shape, int64_t row) {
   return (row / shape.length * shape.streams + shape.stream) * shape.length + row % shape.length;
@@ -61,18 +63,54 @@ __global__ void list_kernel(EmbeddingShape shape, const int32_t* tokens, int32_t
   }
 }
 
-// A block where a new token begins in the sorted list.
+// Partial sums, `features` floats each: of the pieces that begin at a multiple of piece_rows, by that
+// multiple; then of those that begin a run elsewhere and go on behind the next multiple, by the multiple
+// before.
+__host__ __device__ int64_t pieces_of(int64_t count) {
+  return (count + piece_rows - 1) / piece_rows;
+}
+
+// A block where a new token or a piece begins in the sorted list.
 template <typename T>
 __global__ void __launch_bounds__(row_threads)
-    table_kernel(EmbeddingShape shape, const int32_t* keys, const int32_t* rows, const T* dy,
-                 GradientSink table) {
-  const int64_t first = blockIdx.x, count = shape.batch * shape.length;
+    pieces_kernel(EmbeddingShape shape, const int32_t* keys, const int32_t* rows, const T* dy,
+                  GradientSink table, float* partial) {
+  const int64_t first = blockIdx.x, count = shape.batch * shape.length, piece = first / piece_rows;
   const int32_t token = keys[first];
-  if (first > 0 && keys[first - 1] == token) return;
+  const bool begins_run = first == 0 || keys[first - 1] != token, begins_piece = first % piece_rows == 0;
+  if (!begins_run && !begins_piece) return;
+  int64_t end = first + 1;
+  while (end < count && end / piece_rows == piece && keys[end] == token) ++end;
+  const bool ends_run = end == count || keys[end] != token;
+  const int64_t slot = begins_piece ? piece : pieces_of(count) + piece;
   for (int64_t feature = threadIdx.x; feature < shape.features; feature += row_threads) {
     float sum = 0;
-    for (int64_t at = first; at < count && keys[at] == token; ++at)
-      sum += to_float(dy[rows[at] * shape.features + feature]);
+#pragma unroll 4
+    for (int64_t at = first; at < end; ++at) sum += to_float(dy[rows[at] * shape.features + feature]);
+    if (begins_run && ends_run) {
+      store_gradient(table, token * shape.features + feature, sum * shape.scale);
+    } else {
+      partial[slot * shape.features + feature] = sum;
+    }
+  }
+}
+
+// A block for each piece: where a run begins in it and goes on behind it, the sum of the run's pieces.
+__global__ void __launch_bounds__(row_threads)
+    runs_kernel(EmbeddingShape shape, const int32_t* keys, const float* partial, GradientSink table) {
+  const int64_t piece = blockIdx.x, count = shape.batch * shape.length, next = (piece + 1) * piece_rows;
+  if (next >= count || keys[next - 1] != keys[next]) return;
+  const int32_t token = keys[next];
+  const int64_t begin = piece * piece_rows;
+  const bool fills_piece = keys[begin] == token;
+  if (fills_piece && begin > 0 && keys[begin - 1] == token) return;  // begun before
+  int64_t last = piece + 1;
+  while ((last + 1) * piece_rows < count && keys[(last + 1) * piece_rows] == token) ++last;
+  const int64_t slot = fills_piece ? piece : pieces_of(count) + piece;
+  for (int64_t feature = threadIdx.x; feature < shape.features; feature += row_threads) {
+    float sum = partial[slot * shape.features + feature];
+#pragma unroll 4
+    for (int64_t other = piece + 1; other <= last; ++other) sum += partial[other * shape.features + feature];
     store_gradient(table, token * shape.features + feature, sum * shape.scale);
   }
 }
@@ -101,6 +139,10 @@ std::size_t sort_bytes(const EmbeddingShape& shape) {
   return bytes;
 }
 
+std::int64_t partial_bytes(const EmbeddingShape& shape) {
+  return 2 * pieces_of(shape.rows()) * shape.features * 4;
+}
+
 }  // namespace
 
 void embedding_forward(Scalar type, const EmbeddingShape& shape, const std::int32_t* tokens,
@@ -117,7 +159,8 @@ void embedding_forward(Scalar type, const EmbeddingShape& shape, const std::int3
 }
 
 std::int64_t embedding_scratch_bytes(const EmbeddingShape& shape) {
-  return 4 * aligned(shape.rows() * 4) + static_cast<std::int64_t>(sort_bytes(shape));
+  return 4 * aligned(shape.rows() * 4) + aligned(partial_bytes(shape)) +
+         static_cast<std::int64_t>(sort_bytes(shape));
 }
 
 void embedding_backward(Scalar type, const EmbeddingShape& shape, const std::int32_t* tokens, const void* dy,
@@ -128,6 +171,8 @@ void embedding_backward(Scalar type, const EmbeddingShape& shape, const std::int
     list = reinterpret_cast<std::int32_t*>(at);
     at += aligned(shape.rows() * 4);
   }
+  auto* partial = reinterpret_cast<float*>(at);
+  at += aligned(partial_bytes(shape));
   list_kernel<<<blocks_for(shape.rows()), item_threads, 0, stream>>>(shape, tokens, lists[0], lists[1]);
   FORETRAIN_LAUNCHED();
   std::size_t bytes = sort_bytes(shape);
@@ -140,9 +185,12 @@ void embedding_backward(Scalar type, const EmbeddingShape& shape, const std::int
   }
   with_type(type, [&](auto element) {
     using T = decltype(element);
-    table_kernel<T><<<static_cast<unsigned>(shape.rows()), row_threads, 0, stream>>>(
-        shape, lists[2], lists[3], static_cast<const T*>(dy), table);
+    pieces_kernel<T><<<static_cast<unsigned>(shape.rows()), row_threads, 0, stream>>>(
+        shape, lists[2], lists[3], static_cast<const T*>(dy), table, partial);
   });
+  FORETRAIN_LAUNCHED();
+  runs_kernel<<<static_cast<unsigned>(pieces_of(shape.rows())), row_threads, 0, stream>>>(shape, lists[2],
+                                                                                          partial, table);
   FORETRAIN_LAUNCHED();
 }
 

@@ -1,6 +1,8 @@
 #include "sim/training/memory.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -85,6 +87,53 @@ std::optional<double> workspace_of_steps(const Model& model, std::int64_t batch,
   return at_batch(known, std::clamp(batch, known.begin()->first, known.rbegin()->first)).value;
 }
 
+double optimizer_bytes(const Optimizer& optimizer) {  // of a parameter
+  return optimizer.kind != OptimizerKind::sgd ? 8 : optimizer.momentum != 0 ? 4 : 0;
+}
+
+// Of the optimizer that calibration trained the model with.
+double calibrated_optimizer_bytes(const Model& model, Precision precision, const Profile& profile) {
+  double bytes = optimizer_bytes(model.optimizer);
+  for (const OptimizerEntry& entry : profile.optimizers) {
+    if (entry.model == model.name && entry.precision == precision)
+      bytes = entry.kind == "sgd" ? 0 : entry.kind.starts_with("sgd") ? 4 : 8;
+  }
+  return bytes;
+}
+
+// Further from the measured peak a sum of parts is of another program.
+constexpr double most_unaccounted = 0.15;
+
+// What measured peaks of whole steps hold besides the parts that are known: at the batch, or between the two
+// beside it.
+double unaccounted(const Model& model, std::int64_t batch, Precision precision, double activations,
+                   const Profile& profile) {
+  std::map<std::int64_t, const StepEntry*> known;
+  for (const StepEntry& entry : profile.steps) {
+    const bool belongs =
+        entry.model == model.name && entry.precision == precision && entry.sequence == model.sequence;
+    if (belongs && entry.peak_bytes > 0 && entry.workspace_bytes > 0) known[entry.batch] = &entry;
+  }
+  if (known.empty()) return 0;
+  const double a_parameter =
+      (is_half(precision) ? 6 : 4) + 4 + calibrated_optimizer_bytes(model, precision, profile);
+  const double parameters = static_cast<double>(flat_elements(model)) * a_parameter;
+  const auto found = [&](const StepEntry& entry) {
+    const double own = entry.batch == batch
+                           ? activations
+                           : static_cast<double>(activation_plan(model, entry.batch, precision).bytes());
+    const double rest = entry.peak_bytes - parameters - own - entry.workspace_bytes;
+    return std::abs(rest) > most_unaccounted * entry.peak_bytes ? 0 : rest;
+  };
+  const auto above = known.lower_bound(batch);
+  if (above == known.end()) return found(*std::prev(above)->second);
+  if (above == known.begin() || above->first == batch) return found(*above->second);
+  const auto below = std::prev(above);
+  const double share =
+      static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
+  return (1 - share) * found(*below->second) + share * found(*above->second);
+}
+
 double capacity_of(const Profile& profile) {
   double least = 0;
   for (const CalibrationRun& run : profile.runs) {
@@ -136,14 +185,14 @@ MemoryEstimate estimate_memory(const Model& model, std::int64_t batch, Precision
   const auto elements = static_cast<double>(flat_elements(model));
   memory.parameters = elements * (is_half(precision) ? 6 : 4);
   memory.gradients = elements * activation_bytes(gradients);
-  const bool is_adam = optimizer.kind != OptimizerKind::sgd;
-  memory.optimizer = elements * (is_adam ? 8 : optimizer.momentum != 0 ? 4 : 0);
+  memory.optimizer = elements * optimizer_bytes(optimizer);
   if (model.is_graph())
     memory.activations = static_cast<double>(activation_plan(model, batch, precision).bytes());
   std::optional<double> of_steps;
   if (profile) of_steps = workspace_of_steps(model, batch, precision, *profile);
   if (of_steps) {
-    memory.workspace = *of_steps;
+    memory.workspace =
+        std::max(0.0, *of_steps + unaccounted(model, batch, precision, memory.activations, *profile));
     estimate.workspace_origin = Origin::measured;
   } else {
     if (profile) memory.workspace = measured_workspace(model, batch, precision, *profile);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "sim/training/model_builder.hpp"
 #include "sim/training/parameter_list.hpp"
 #include "tests/support/models.hpp"
@@ -127,6 +129,34 @@ TEST_CASE("workspace of whole programs stands before that of layers, in between 
   profile.steps.resize(1);
   CHECK(estimate_memory(model, 8, Precision::bf16, Precision::fp32, model.optimizer, &profile)
             .workspace_origin == Origin::assumed);
+}
+
+TEST_CASE(
+    "the peak of a measured step is met at its batch, and what its parts lack is interpolated between two") {
+  const Model model = test::tiny_cnn();
+  Profile profile = profile_of(80e9);
+  const auto peak = [&](std::int64_t batch) {
+    return estimate_memory(model, batch, Precision::bf16, Precision::fp32, model.optimizer, &profile)
+        .memory.peak;
+  };
+  std::map<std::int64_t, double> known;
+  for (const std::int64_t batch : {8, 16}) {
+    StepEntry entry;
+    entry.model = model.name;
+    entry.precision = Precision::bf16;
+    entry.batch = batch;
+    entry.workspace_bytes = 1e6;
+    profile.steps.push_back(entry);
+  }
+  for (const std::int64_t batch : {8, 12, 16}) known[batch] = peak(batch);
+  for (StepEntry& entry : profile.steps)
+    entry.peak_bytes = known[entry.batch] + (entry.batch == 8 ? 2e5 : 4e5);
+  CHECK(peak(8) == doctest::Approx(known[8] + 2e5));
+  CHECK(peak(16) == doctest::Approx(known[16] + 4e5));
+  CHECK(peak(12) == doctest::Approx(known[12] + 3e5));
+  // A peak far from the sum of the parts is of another program.
+  for (StepEntry& entry : profile.steps) entry.peak_bytes = 3 * known[16];
+  CHECK(peak(8) == known[8]);
 }
 
 TEST_CASE("workspace is the measured one of the nearest batch, else assumed and named so") {
