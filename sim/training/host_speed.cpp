@@ -101,7 +101,10 @@ HostSpeed host_speed(const Profile& profile, const std::string& model, Precision
 LaunchContention launch_contention(const Profile& profile, const std::string& model, Precision precision,
                                    int workers) {
   if (profile.device != "cuda" || workers < 2) return {};
-  std::vector<double> own, any;  // what each other thread adds
+  struct Added {
+    double seen, on_line;  // as far as calibration had threads; in proportion to how many others there are
+  };
+  std::vector<Added> own, any;
   for (const OverlapEntry& entry : profile.overlaps) {
     if (entry.ranks < 2 || !(entry.alone.median > 0)) continue;
     for (const StepEntry& step : profile.steps) {
@@ -109,17 +112,22 @@ LaunchContention launch_contention(const Profile& profile, const std::string& mo
       if (!is_host_bound(step) || !(step.launches > 0)) continue;
       const HostSpeed speed = host_speed(profile, entry.model, entry.precision, entry.sequence, entry.batch);
       const double alone = speed.factor * step.host.median;
-      const double added = std::max(0.0, entry.alone.median / alone - 1) / (entry.ranks - 1);
+      const double each = std::max(0.0, entry.alone.median / alone - 1) / (entry.ranks - 1);
+      const Added added{each * (std::min(workers, entry.ranks) - 1), each * (workers - 1)};
       any.push_back(added);
       if (entry.model == model && entry.precision == precision) own.push_back(added);
     }
   }
-  const std::vector<double>& added = own.empty() ? any : own;
-  if (added.empty()) return {};
-  const auto with = [&](double each) { return 1 + each * (workers - 1); };
-  const auto [least, most] = std::minmax_element(added.begin(), added.end());
-  const double factor = with(median(added));
-  return {factor, with(*most) / factor - 1, 1 - with(*least) / factor};
+  const std::vector<Added>& found = own.empty() ? any : own;
+  if (found.empty()) return {};
+  std::vector<double> seen;
+  double most = 0;
+  for (const Added& added : found) {
+    seen.push_back(added.seen);
+    most = std::max(most, added.on_line);
+  }
+  const double factor = 1 + median(seen), least = 1 + *std::min_element(seen.begin(), seen.end());
+  return {factor, (1 + most) / factor - 1, 1 - least / factor};
 }
 
 }  // namespace foretrain

@@ -22,14 +22,15 @@ struct HostSpeed {
 HostSpeed host_speed(const Profile& profile, const std::string& model, Precision precision,
                      std::int64_t sequence, std::int64_t batch);
 
+struct LaunchContention {
+  double factor = 1;
+  double slower = 0, faster = 0;  // what calibration saw at most and least, relative to the factor
+};
+
 // Host time of a launch where `workers` GPUs of a node are served by as many threads of one process over that
 // of one alone: by the host-bound steps that calibration timed on several at once without communication, of
-// this model and precision, else of any; in proportion to how many others there are. 1 where nothing was
-// timed so.
-struct LaunchContention {
-  double factor = 1, slower = 0,
-         faster = 0;  // the last two: what calibration saw at most, relative to the factor
-};
+// this model and precision, else of any. With more threads than calibration had it stays what it was, and may
+// be more in proportion to how many others there are.
 LaunchContention launch_contention(const Profile& profile, const std::string& model, Precision precision,
                                    int workers);
 

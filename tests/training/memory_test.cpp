@@ -150,10 +150,10 @@ TEST_CASE(
   }
   for (const std::int64_t batch : {8, 12, 16}) known[batch] = peak(batch);
   for (StepEntry& entry : profile.steps)
-    entry.peak_bytes = known[entry.batch] + (entry.batch == 8 ? 2e5 : 4e5);
-  CHECK(peak(8) == doctest::Approx(known[8] + 2e5));
-  CHECK(peak(16) == doctest::Approx(known[16] + 4e5));
-  CHECK(peak(12) == doctest::Approx(known[12] + 3e5));
+    entry.peak_bytes = known[entry.batch] + (entry.batch == 8 ? 5e4 : 1e5);
+  CHECK(peak(8) == doctest::Approx(known[8] + 5e4));
+  CHECK(peak(16) == doctest::Approx(known[16] + 1e5));
+  CHECK(peak(12) == doctest::Approx(known[12] + 7.5e4));
   // A peak far from the sum of the parts is of another program.
   for (StepEntry& entry : profile.steps) entry.peak_bytes = 3 * known[16];
   CHECK(peak(8) == known[8]);
