@@ -14,9 +14,11 @@ TEST_CASE("an installed program finds its data, and find_package finds the simul
   const test::TemporaryFolder folder;
   const std::string prefix = folder.path("prefix");
   const std::string build = fs::path(FORETRAIN_PROGRAM).parent_path().string();
-  const test::Finished installed =
-      test::run_command({"cmake", "--install", build, "--prefix", prefix, "--component", "Unspecified"});
-  REQUIRE_MESSAGE(installed.status == 0, installed.err);
+  for (const char* component : {"program", "data", "dev"}) {
+    const test::Finished installed =
+        test::run_command({"cmake", "--install", build, "--prefix", prefix, "--component", component});
+    REQUIRE_MESSAGE(installed.status == 0, installed.err);
+  }
   for (const char* file :
        {"bin/foretrain", "share/foretrain/scenarios/second-node.yaml", "share/man/man1/foretrain.1",
         "share/bash-completion/completions/foretrain", "share/zsh/vendor-completions/_foretrain"})
