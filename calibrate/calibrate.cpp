@@ -47,7 +47,7 @@ int gpus_to_use(device::Backend& backend, int wanted) {
 class Run {
  public:
   Run(device::Backend& backend, Clock& clock, const Request& request, const Hooks& hooks)
-      : backend_(backend), clock_(clock), request_(request), hooks_(hooks), start_(clock.now()) {
+      : backend_(backend), clock_(clock), hooks_(hooks), start_(clock.now()) {
     Profile& profile = result_.profile;
     profile.name = request.profile_name;
     profile.device = backend.name();
@@ -114,7 +114,6 @@ class Run {
  private:
   device::Backend& backend_;
   Clock& clock_;
-  const Request& request_;
   const Hooks& hooks_;
   double start_;
   Calibration result_;
