@@ -27,8 +27,12 @@ void Monitor::run(double interval) {
     if (paused_) {
       time_before_ = -1;
     } else {
+      // What the others have used until now belongs to no interval.
+      if (watches_others_) time_before_ = -1;
+      watches_others_ = false;
+      const std::vector<int> watched = watched_;
       lock.unlock();
-      sample();
+      sample(watched);
       lock.lock();
     }
     next += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -36,6 +40,13 @@ void Monitor::run(double interval) {
     next = std::max(next, std::chrono::steady_clock::now());
     changed_.wait_until(lock, next, [this] { return stopped_; });
   }
+}
+
+void Monitor::watch(std::vector<int> processes) {
+  const std::scoped_lock lock(mutex_);
+  if (watched_ == processes) return;
+  watched_ = std::move(processes);
+  watches_others_ = true;
 }
 
 MonitorSeries& Monitor::series(const char* what, const char* unit, int device) {
@@ -52,7 +63,7 @@ MonitorSeries& Monitor::series(const char* what, const char* unit, int device) {
   return series_.back();
 }
 
-void Monitor::sample() {
+void Monitor::sample(const std::vector<int>& watched) {
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   const auto add = [&](const char* what, const char* unit, int device, double value) {
     MonitorSeries& to = series(what, unit, device);
@@ -70,7 +81,7 @@ void Monitor::sample() {
     if (clocks.temperature > 0) add("gpu_temperature", "C", device, clocks.temperature);
     if (clocks.throttled) throttles_.push_back({now, device, clocks.throttle_reason});
   }
-  const ProcessUsage usage = process_usage();
+  const ProcessUsage usage = process_usage(watched);
   const NetworkBytes network = network_bytes();
   add("resident", "bytes", -1, usage.resident_bytes);
   if (time_before_ >= 0 && now > time_before_) {

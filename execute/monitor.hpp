@@ -24,6 +24,8 @@ class Monitor {
 
   // While paused it samples nothing: for the measurement of its own cost.
   void pause(bool paused) { paused_ = paused; }
+  // Processes whose use counts beside this one's: those of the node's other ranks.
+  void watch(std::vector<int> processes);
   // Ends sampling. A series for everything that answered, times from the first counted step on.
   std::vector<MonitorSeries> stop(double first_counted);
   // After stop(): why a device's clock was held back, at which times; "power cap, thermal" is two reasons.
@@ -35,7 +37,7 @@ class Monitor {
   const std::vector<Throttle>& throttles() const { return throttles_; }
 
  private:
-  void sample();
+  void sample(const std::vector<int>& watched);
   void run(double interval);
   MonitorSeries& series(const char* what, const char* unit, int device);
 
@@ -50,6 +52,8 @@ class Monitor {
   std::condition_variable changed_;
   bool stopped_ = false;
   std::atomic<bool> paused_{false};
+  std::vector<int> watched_;
+  bool watches_others_ = false;  // since the last sample
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "sim/base/host_identity.hpp"
@@ -60,6 +61,13 @@ PeerProcesses::PeerProcesses(const std::vector<std::string>& of_ranks, const std
 char PeerProcesses::letter_of(const Peer& peer) const {
   const Stat stat = stat_of(proc_ / std::to_string(peer.number));
   return stat.start == peer.start ? stat.letter : 'X';
+}
+
+std::vector<int> PeerProcesses::numbers_of(const std::vector<int>& ranks) const {
+  std::set<int> numbers;
+  for (const int rank : ranks) numbers.insert(peers_.at(static_cast<std::size_t>(rank)).number);
+  numbers.erase(0);
+  return {numbers.begin(), numbers.end()};
 }
 
 std::vector<int> PeerProcesses::gone() const {

@@ -17,6 +17,8 @@ class PeerProcesses {
   // What own_process() gave on every rank, in rank order.
   PeerProcesses(const std::vector<std::string>& of_ranks, const std::filesystem::path& proc = "/proc");
 
+  // Of those ranks, their processes as far as they are seen from here, each once.
+  std::vector<int> numbers_of(const std::vector<int>& ranks) const;
   // Ranks whose process has ended. Those on other machines are never among them.
   std::vector<int> gone() const;
   // "process 4711 has ended", "process 4711 is stopped", "process 4711 runs"; empty for other machines.

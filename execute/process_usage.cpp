@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -57,9 +58,14 @@ double number_in(const std::filesystem::path& path) {
 
 }  // namespace
 
-ProcessUsage process_usage(const std::filesystem::path& proc) {
+ProcessUsage process_usage(const std::vector<int>& others, const std::filesystem::path& proc) {
   ProcessUsage usage;
   std::vector<std::string> left = {"self"};
+  std::error_code unknown;
+  std::set<std::string> counted = {std::filesystem::read_symlink(proc / "self", unknown).string()};
+  for (const int other : others) {
+    if (counted.insert(std::to_string(other)).second) left.push_back(std::to_string(other));
+  }
   constexpr int most = 1000;
   while (!left.empty() && usage.processes < most) {
     const std::filesystem::path process = proc / left.back();
@@ -67,7 +73,11 @@ ProcessUsage process_usage(const std::filesystem::path& proc) {
     usage.cpu_seconds += cpu_seconds(process);
     usage.resident_bytes += resident_bytes(process);
     ++usage.processes;
-    add_children(process, left);
+    std::vector<std::string> children;
+    add_children(process, children);
+    for (std::string& child : children) {
+      if (counted.insert(child).second) left.push_back(std::move(child));
+    }
   }
   return usage;
 }

@@ -1,9 +1,10 @@
-// What this process and its children use, and what the node's network interfaces have carried, as the system
-// counts it.
+// What this process and its children, and others, use, and what the node's network interfaces have carried,
+// as the system counts it.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace foretrain {
 
@@ -12,8 +13,8 @@ struct ProcessUsage {
   double resident_bytes = 0;
   int processes = 0;
 };
-// `proc` is /proc; another folder in tests.
-ProcessUsage process_usage(const std::filesystem::path& proc = "/proc");
+// And of `others`, by their numbers; each process counts once. `proc` is /proc; another folder in tests.
+ProcessUsage process_usage(const std::vector<int>& others = {}, const std::filesystem::path& proc = "/proc");
 
 struct NetworkBytes {
   double sent = 0, received = 0;  // since the interfaces came up

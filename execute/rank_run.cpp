@@ -61,9 +61,19 @@ std::vector<std::string> gather_texts(Exchange& exchange, const std::string& own
   return texts;
 }
 
-void see_peers(const RankPlace& place, Exchange& exchange, RunControl& control) {
+void see_peers(const RankPlace& place, const RankOptions& options, const std::string& host,
+               Exchange& exchange, RunControl& control) {
   PeerProcesses peers(gather_texts(exchange, own_process()));
-  if (place.local == 0) control.set_peers(std::move(peers));
+  const std::vector<std::string> hosts = gather_texts(exchange, host);
+  if (place.local != 0) return;
+  if (options.watch_processes) {
+    std::vector<int> on_node;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts[rank] == host) on_node.push_back(static_cast<int>(rank));
+    }
+    options.watch_processes(peers.numbers_of(on_node));
+  }
+  control.set_peers(std::move(peers));
 }
 
 // Ranks that name the same host lie on one node; nodes are numbered in the order of their first rank.
@@ -106,7 +116,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
   control.set_stage(place.local, "meeting the other ranks");
   record.rank = place.rank;
   Exchange exchange(worker, communicator);
-  see_peers(place, exchange, control);
+  see_peers(place, options, record.host, exchange, control);
   control.set_stage(place.local, "building the model", false);
   const auto program = build_program(scenario, options, worker);
   worker.reset_peak();  // of the steps, not of the search for plans

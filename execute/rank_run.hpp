@@ -66,6 +66,8 @@ struct RankOptions {
   // Where it is set, the cost of sampling is measured after the counted steps: blocks of steps in turn with
   // and without it.
   std::function<void(bool paused)> pause_monitor;
+  // Told the processes of the ranks on this node, once all have met.
+  std::function<void(std::vector<int> processes)> watch_processes;
   // Called on each rank before it issues a step, counted from the first warm-up step; may be empty.
   std::function<void(int rank, std::int64_t step)> before_step;
 };

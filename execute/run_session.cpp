@@ -269,6 +269,7 @@ void RunSession::run(const Scenario& scenario, const RunOptions& options, const 
   if (options.monitor > 0) {
     const LocalWorkers local = local_workers(scenario);
     monitor.emplace(backend_, local.devices, local.node, options.monitor, timeline.begin);
+    timed.rank.watch_processes = [&](std::vector<int> processes) { monitor->watch(std::move(processes)); };
     if (options.monitor_cost) timed.rank.pause_monitor = [&](bool paused) { monitor->pause(paused); };
   }
   const auto conclude = [&] {

@@ -47,9 +47,15 @@ TEST_CASE("the process and its children are summed") {
   put(proc / "8/stat", "8 (x) S 7 7 7 0 -1 0 0 0 0 0 50 0 0 0 20 0 1 0");
   put(proc / "8/statm", "10 5 0 0 0 0 0");
   put(proc / "8/task/8/children", "");
-  const ProcessUsage usage = process_usage(proc);  // 9 has gone meanwhile
+  const ProcessUsage usage = process_usage({}, proc);  // 9 has gone meanwhile
   CHECK(usage.cpu_seconds == doctest::Approx(173.0 / static_cast<double>(sysconf(_SC_CLK_TCK))));
   CHECK(usage.resident_bytes == 205.0 * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  // Another rank's process, and the same twice, and one that is a child already.
+  put(proc / "20/stat", "20 (y) S 1 7 7 0 -1 0 0 0 0 0 7 0 0 0 20 0 1 0");
+  put(proc / "20/statm", "10 100 0 0 0 0 0");
+  const ProcessUsage with_others = process_usage({20, 8, 20}, proc);
+  CHECK(with_others.cpu_seconds == doctest::Approx(180.0 / static_cast<double>(sysconf(_SC_CLK_TCK))));
+  CHECK(with_others.resident_bytes == 305.0 * static_cast<double>(sysconf(_SC_PAGESIZE)));
   const std::filesystem::path net = folder.path("net");
   for (const char* name : {"lo", "eth0", "ib0"}) {
     put(net / name / "statistics/tx_bytes", "1000");

@@ -37,6 +37,8 @@ TEST_CASE("processes of this machine are seen to run, to stop and to end") {
   char text[256] = {};
   REQUIRE(::read(ends[0], text, sizeof text - 1) > 0);
   const PeerProcesses peers({own_process(), text, "elsewhere 1 100", ""});
+  CHECK(peers.numbers_of({0, 0, 2, 3}) == std::vector<int>{static_cast<int>(getpid())});
+  CHECK(peers.numbers_of({0, 1}).size() == 2);
   CHECK(peers.gone().empty());
   CHECK(peers.state_of(0) == "process " + std::to_string(::getpid()) + " runs");
   CHECK(becomes(peers, 1, "runs"));
