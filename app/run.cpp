@@ -15,6 +15,7 @@
 
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
+#include "app/rank_processes.hpp"
 #include "app/scenarios.hpp"
 #include "app/signals.hpp"
 #include "app/verb.hpp"
@@ -371,6 +372,23 @@ int threads_of(const std::vector<ReadScenario>& scenarios) {
   return *threads.begin();
 }
 
+// Processes to start for `host: { processes: per_gpu }`; 1 where a launcher has started this one, or nobody
+// asks for it.
+int processes_of(const std::vector<ReadScenario>& scenarios, const LaunchEnvironment& launch) {
+  std::set<int> wanted;
+  for (const ReadScenario& read : scenarios) {
+    const Topology& topology = read.scenario.cluster.topology;
+    const bool asks = read.scenario.host && read.scenario.host->process_a_worker && topology.nodes == 1;
+    wanted.insert(asks ? static_cast<int>(topology.workers.size()) : 1);
+  }
+  if (launch.kind != LaunchEnvironment::Kind::alone) return 1;
+  if (wanted.size() > 1)
+    throw Error(ErrorKind::input,
+                "run: with host.processes: per_gpu all scenarios of a command need as many workers: run them "
+                "one by one");
+  return *wanted.begin();
+}
+
 // Before anything is written: no output is another one or an input.
 void check_outputs(const Options& options, const std::vector<Planned>& runs) {
   if (options.out == "-" || (!is_record_name(options.out) && std::filesystem::exists(options.out) &&
@@ -425,8 +443,11 @@ int run(const Options& options) {
   check_outputs(options, runs);
   // Where workers compute on the host's cores.
   ::setenv("FORETRAIN_THREADS", std::to_string(threads_of(scenarios)).c_str(), 1);
-  device::Backend& backend = device::choose_backend(options.device);
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+  const int processes = processes_of(scenarios, read_launch_environment(environment));
+  std::optional<RankProcesses> others;  // before a device is used, which no process inherits
+  if (processes > 1) others.emplace(processes);
+  device::Backend& backend = device::choose_backend(options.device);
   RunSession session(backend, read_launch_environment(environment), environment);
   if (session.is_first(scenarios.front().scenario)) check_folders(options);
   for (const ReadScenario& read : scenarios) {
@@ -455,7 +476,7 @@ int run(const Options& options) {
     if (interrupt_requested()) break;
     run_one(options, planned, catalog, session, backend);
   }
-  return 0;
+  return others ? others->wait() : 0;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/input/scenario_reader.hpp"
+#include "sim/input/sequence_lengths.hpp"
 #include "sim/job/predict_job.hpp"
 
 namespace foretrain {
@@ -47,6 +48,16 @@ std::string beside(const fs::path& record, const std::string& setting) {
   std::error_code error;
   const bool has_moved = !fs::exists(named, error) && fs::exists(moved, error);
   return has_moved ? std::string(key) + moved.string() : setting;
+}
+
+std::string how_of(const Scenario& scenario) {
+  std::string how;
+  if (scenario.lengths) how = name_of(scenario.lengths->batching);
+  for (const ResolvedInput& input : scenario.inputs) {
+    if (input.path == "sequence" && !input.is_default) how = "x" + input.value;
+  }
+  if (scenario.execution.cuda_graph) how += how.empty() ? "captured" : ", captured";
+  return how;
 }
 
 }  // namespace
@@ -117,6 +128,7 @@ Reprediction Repredictor::operator()(const FiledRecord& filed) {
   try {
     const auto scenario = scenario_of(filed, out.problem);
     if (!scenario) return out;
+    out.how = how_of(*scenario);
     JobOptions options;
     options.remedies = false;
     options.baseline = false;

@@ -240,6 +240,17 @@ class PeerWatch {
   bool seen_ = false;
 };
 
+// Of an abort: what a rank threw, or what the watchdog saw. Empty where the user asked for it.
+std::string cause_of(const RunControl& control, std::exception_ptr found) {
+  try {
+    control.rethrow();
+    if (found) std::rethrow_exception(found);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 void run_watched(RunControl& control, int local_ranks, int first_rank, int world,
@@ -278,7 +289,9 @@ void run_watched(RunControl& control, int local_ranks, int first_rank, int world
     if (control.failed()) abort();
     if (is_aborted) {
       if (since(aborted_at) > abort_limit && options.give_up) {
-        options.give_up("ranks do not end after their communicators were aborted");
+        const std::string cause = cause_of(control, found);
+        options.give_up((cause.empty() ? "" : cause + "; ") +
+                        "ranks do not end after their communicators were aborted");
       }
       continue;
     }

@@ -19,8 +19,10 @@ namespace foretrain {
 struct Reprediction {
   std::optional<double> step, low, high;  // median and its 90 % interval, seconds
   std::vector<std::string> distance;      // of the profile it rests on
-  double gradient_bytes = 0;              // a worker's, a step
-  double slowest_link = 0;                // bytes per second and direction, of the links that gradients cross
+  std::string
+      how;  // what else tells rows of one batch apart: "x512" (a given length), "pad_batch", "captured"
+  double gradient_bytes = 0;  // a worker's, a step
+  double slowest_link = 0;    // bytes per second and direction, of the links that gradients cross
   std::optional<JobPrediction> job;
   std::string problem;
 };

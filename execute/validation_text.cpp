@@ -103,6 +103,11 @@ std::string hit_text(const ValidationRow& row) {
   return row.measured < *row.low ? "below" : "above";
 }
 
+// "64", "64 pad_batch".
+std::string batch_text(const ValidationRow& row) {
+  return std::to_string(row.batch_per_worker) + (row.now.how.empty() ? "" : " " + row.now.how);
+}
+
 std::string network_text(const ValidationRow& row) {
   const std::string network = row.network.empty() ? "-" : row.network;
   return row.nodes > 1 ? fmt::format("{} nodes, {}", row.nodes, network) : network;
@@ -137,7 +142,7 @@ std::string narrow_rows_table(const std::vector<ValidationRow>& rows, int width)
       return error ? fmt::format("{:+.1f} %", *error * 100) : "-";
     };
     const std::string mark = !row.hit || *row.hit ? "" : hit_text(row);
-    table.add({fmt::format("{} {} {} x{}", row.model, row.batch_per_worker,
+    table.add({fmt::format("{} {} {} x{}", row.model, batch_text(row),
                            row.strategy == "parameter_server" ? "server" : row.strategy, row.workers),
                short_network_text(row), time_text(row.measured), brief(row.error), brief(now),
                mark + (row.noisy() ? "~" : "")});
@@ -161,8 +166,8 @@ std::string rows_table(const std::vector<ValidationRow>& rows, int width) {
         row.repeats > 1 ? fmt::format("{} \u00b1 {:.1f} %", row.repeats, row.repeat_spread * 50) : "1";
     std::optional<double> now_error;
     if (row.now.step && row.measured > 0) now_error = *row.now.step / row.measured - 1;
-    table.add({row.model, name_of(row.precision), std::to_string(row.batch_per_worker),
-               std::to_string(row.workers), row.strategy, network_text(row), time_text(row.measured), spread,
+    table.add({row.model, name_of(row.precision), batch_text(row), std::to_string(row.workers), row.strategy,
+               network_text(row), time_text(row.measured), spread,
                optional_time(row.predicted_before ? row.predicted_before : row.predicted),
                signed_percent(row.error), hit_text(row) + (row.noisy() ? ", noisy" : ""),
                signed_percent(now_error), joined(row.distance, ", ")});

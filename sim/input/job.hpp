@@ -167,9 +167,10 @@ struct InputPipeline {
 };
 
 struct HostDescription {
-  bool one_process = false;  // for all GPUs of a node
-  int threads = 1;           // of a process that launch
-  int cores = 0;             // of a node; 0: as many as are wanted
+  bool one_process = false;       // for all GPUs of a node
+  bool process_a_worker = false;  // asked for, not the default
+  int threads = 1;                // of a process that launch
+  int cores = 0;                  // of a node; 0: as many as are wanted
 };
 
 }  // namespace foretrain

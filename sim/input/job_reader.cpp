@@ -376,6 +376,7 @@ InputPipeline read_input(const Fields& input, Diagnostics& diagnostics) {
 HostDescription read_host(const Fields& host) {
   HostDescription made;
   made.one_process = host.text("processes") == "one";
+  made.process_a_worker = host.text("processes") == "per_gpu";
   made.threads = static_cast<int>(std::min<std::int64_t>(host.integer("threads").value_or(1), 1 << 20));
   made.cores = static_cast<int>(std::min<std::int64_t>(host.integer("cores").value_or(0), 1 << 20));
   return made;

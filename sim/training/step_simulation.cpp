@@ -99,7 +99,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
     if (crowded > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
     for (double& factor : compute_factors_) factor *= crowded;
     // A process for each GPU has a driver of its own; only threads of one process wait for each other.
-    if (!scenario.host || scenario.host->one_process)
+    if (!scenario.host || !scenario.host->process_a_worker)
       contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, a_node);
   }
   has_many_speeds_ = std::set(compute_factors_.begin(), compute_factors_.end()).size() > many_speeds;

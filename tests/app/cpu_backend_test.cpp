@@ -147,6 +147,37 @@ TEST_CASE("processes of mpirun, srun and torchrun find each other on the cpu bac
   }
 }
 
+TEST_CASE("a scenario that wants a process a worker gets them, which train as threads of one process do") {
+  Backend* cpu = test::cpu_backend();
+  if (cpu == nullptr || cpu->device_count() < 2) return;
+  const Folder folder;
+  const auto by_processes = [](const std::string& cluster) {
+    std::string text = scenario(cluster);
+    return text.replace(text.find("threads: 1"), 10, "threads: 1, processes: per_gpu");
+  };
+  const char* const pair_of_workers = "{ topology: one-node, workers: 2 }";
+  const std::string threads = folder.write("threads.yaml", scenario(pair_of_workers));
+  const std::string processes = folder.write("processes.yaml", by_processes(pair_of_workers));
+  const Finished one = folder.run({threads, "--out", folder.path("threads.json")});
+  const Finished each = folder.run({processes, "--out", folder.path("processes.json"), "--monitor", "20"});
+  CAPTURE(one.err);
+  CAPTURE(each.err);
+  REQUIRE(one.status == 0);
+  REQUIRE(each.status == 0);
+  const RunRecord a = read_record(folder.path("threads.json")),
+                  b = read_record(folder.path("processes.json"));
+  REQUIRE(b.ranks.size() == 2);
+  CHECK(b.ranks[0].checksum == b.ranks[1].checksum);
+  CHECK(b.ranks[0].last_loss == doctest::Approx(a.ranks[0].last_loss).epsilon(1e-4));
+  CHECK(folder.files() == std::vector<std::string>{"processes.json", "processes.yaml", "threads.json",
+                                                   "threads.yaml", "tiny.yaml"});
+  // Scenarios of different numbers of workers cannot share their processes.
+  const std::string single = folder.write("single.yaml", by_processes("{ topology: one-node, workers: 1 }"));
+  const Finished mixed = folder.run({processes, single, "--out", folder.path("runs")});
+  CHECK(mixed.status == 2);
+  CHECK(mixed.err.find("run them one by one") != std::string::npos);
+}
+
 TEST_CASE("a peer on the cpu backend that is killed is an error of the others within seconds") {
   if (test::cpu_backend() == nullptr) return;
   const Folder folder;

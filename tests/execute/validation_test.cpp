@@ -269,4 +269,9 @@ TEST_CASE("JSON has the contract's keys, CSV the same cells, the table every row
   CHECK(narrow.find("+4.0 %") != std::string::npos);
   std::istringstream lines(narrow);
   for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
+  // Rows of one batch are told apart.
+  Validation captured = v;
+  captured.rows[0].now.how = "pad_batch, captured";
+  CHECK(validation_table(captured, wide).find("64 pad_batch, captured") != std::string::npos);
+  CHECK(validation_table(captured, {}).find("64 pad_batch, captured") != std::string::npos);
 }
