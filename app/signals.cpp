@@ -73,6 +73,12 @@ void handle(int signal, void (*handler)(int)) {
 void install_signal_handlers() {
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, on_interrupt);
+  // A terminal that goes, a batch system's limit of time; nohup has the first ignored, and it stays so.
+  for (const int signal : {SIGHUP, SIGXCPU}) {
+    struct sigaction inherited {};
+    if (::sigaction(signal, nullptr, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+      handle(signal, on_interrupt);
+  }
   handle(SIGALRM, on_patience_over);
   void* first[1];
   ::backtrace(first, 1);  // loads what a handler must not

@@ -5,10 +5,10 @@
 
 namespace foretrain::app {
 
-// From now on the first SIGINT or SIGTERM sets interrupt_requested(): a verb that sees it writes what is
-// finished ("complete": false) and returns. After most of a second, or at the second signal, the program ends
-// anyway and leaves no file half written. A closed pipe shows as ClosedPipe where it is written to. A crash
-// says where it happened before it ends the program.
+// From now on the first SIGINT, SIGTERM, SIGHUP or SIGXCPU sets interrupt_requested(): a verb that sees it
+// writes what is finished ("complete": false) and returns. After most of a second, or at the second signal,
+// the program ends anyway and leaves no file half written. A closed pipe shows as ClosedPipe where it is
+// written to. A crash says where it happened before it ends the program.
 void install_signal_handlers();
 
 const std::atomic<bool>& interrupt_requested();
