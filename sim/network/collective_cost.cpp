@@ -279,7 +279,7 @@ struct CollectiveModel::State {
     } else {
       const double measured_inside = measured->inside_rate();
       if (!(measured_inside > 0)) return;
-      double plain = 0;
+      double plain = load.most_from_worker / measured_inside;
       for (const WireLoad& wire : load.wires) plain = std::max(plain, wire.share / measured_inside);
       const double asked = load.inside_seconds_per_byte(factors);
       // Faster than what was measured: what latency leaves shrinks with the wires.

@@ -105,7 +105,7 @@ CollectiveTable collective_table(const Topology& topology, const Profile* profil
     const RankGroup group = rank_group(topology, ranks);
     const CollectiveAlgorithm algorithm = request.choice.algorithm.value_or(default_algorithm(request.kind));
     StepwiseOptions options;
-    if (group.nodes > 1) options.rings = std::max(1, topology.nics_per_node);
+    options.rings = rings_of(topology, group);
     for (Bytes bytes : request.sizes) {
       const auto result = replay_stepwise(topology, routes, request.kind, algorithm, group, bytes, options);
       CollectiveRow row = row_of(request, bytes, result.time.in_seconds(), table.ranks);

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/network/nvlink_rings.hpp"
 
 namespace foretrain {
 namespace {
@@ -19,18 +22,32 @@ std::size_t first_of_ring(const std::vector<int>& node, int ring, int rings) {
   return node.size() * static_cast<std::size_t>(ring) / static_cast<std::size_t>(rings);
 }
 
-// Along the GPUs of a node in a circle, each ring without the step to the GPU at which it enters: all rings
-// together, towards the next GPU and, where both ways, back.
-void add_within_node(std::vector<Transfer>& all, const std::vector<int>& ranks, int rings, double share,
-                     bool both_ways) {
+bool has_rings(const RankGroup& group, std::size_t node) {
+  return !group.node_rings.empty() && !group.node_rings[node].empty();
+}
+
+// From the GPU of a node at which a ring comes in to that at which it goes out, all rings together, and,
+// where both ways, back.
+void add_within_node(std::vector<Transfer>& all, const RankGroup& group, std::size_t node, int rings,
+                     double share, bool both_ways) {
+  const std::vector<int>& ranks = group.by_node[node];
   if (ranks.size() < 2) return;
+  auto add = [&](int from, int to, double all_shares) {
+    all.push_back({from, to, all_shares});
+    if (both_ways) all.push_back({to, from, all_shares});
+  };
+  if (has_rings(group, node)) {
+    for (const std::vector<int>& order : orders_in_node(group, node, rings)) {
+      for (std::size_t i = 0; i + 1 < order.size(); ++i) add(order[i], order[i + 1], share);
+    }
+    return;
+  }
+  // In a circle, each ring without the step to the GPU at which it enters.
   std::vector<int> enter(ranks.size());
   for (int ring = 0; ring < rings; ++ring) ++enter[first_of_ring(ranks, ring, rings)];
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const std::size_t next = (i + 1) % ranks.size();
-    if (enter[next] == rings) continue;
-    all.push_back({ranks[i], ranks[next], share * (rings - enter[next])});
-    if (both_ways) all.push_back({ranks[next], ranks[i], share * (rings - enter[next])});
+    if (enter[next] < rings) add(ranks[i], ranks[next], share * (rings - enter[next]));
   }
 }
 
@@ -38,7 +55,8 @@ void add_within_node(std::vector<Transfer>& all, const std::vector<int>& ranks, 
 std::vector<Transfer> tree_transfers(const RankGroup& group, int pairs) {
   std::vector<Transfer> all;
   const double share = 0.5 / pairs;
-  for (const std::vector<int>& ranks : group.by_node) add_within_node(all, ranks, pairs, 2 * share, true);
+  for (std::size_t node = 0; node < group.by_node.size(); ++node)
+    add_within_node(all, group, node, pairs, 2 * share, true);
   for (const auto& tree : {binary_tree(group.nodes), second_binary_tree(group.nodes)}) {
     for (int pair = 0; pair < pairs; ++pair) {
       for (int node = 0; node < group.nodes; ++node) {
@@ -59,17 +77,73 @@ std::vector<Transfer> tree_transfers(const RankGroup& group, int pairs) {
 // Rings over all ranks that close.
 std::vector<Transfer> ring_transfers(const RankGroup& group, int rings, double share) {
   std::vector<Transfer> all;
-  for (const std::vector<int>& ranks : group.by_node) add_within_node(all, ranks, rings, share, false);
-  for (int ring = 0; ring < rings; ++ring) {
-    for (std::size_t node = 0; node < group.by_node.size(); ++node) {
-      const std::vector<int>& ranks = group.by_node[node];
-      const std::vector<int>& next = group.by_node[(node + 1) % group.by_node.size()];
-      const std::size_t first = first_of_ring(ranks, ring, rings);
-      all.push_back(
-          {ranks[(first + ranks.size() - 1) % ranks.size()], next[first_of_ring(next, ring, rings)], share});
+  const std::size_t nodes = group.by_node.size();
+  std::vector<int> way_out(static_cast<std::size_t>(rings));
+  for (std::size_t node = 0; node < nodes; ++node) {
+    add_within_node(all, group, node, rings, share, false);
+    const std::vector<int>& ranks = group.by_node[node];
+    const std::vector<int>& next = group.by_node[(node + 1) % nodes];
+    if (has_rings(group, node)) {
+      const std::vector<std::vector<int>> orders = orders_in_node(group, node, rings);
+      for (std::size_t ring = 0; ring < orders.size(); ++ring) way_out[ring] = orders[ring].back();
+    } else {
+      for (int ring = 0; ring < rings; ++ring) {
+        const std::size_t first = first_of_ring(ranks, ring, rings);
+        way_out[static_cast<std::size_t>(ring)] = ranks[(first + ranks.size() - 1) % ranks.size()];
+      }
+    }
+    for (int ring = 0; ring < rings; ++ring) {
+      all.push_back({way_out[static_cast<std::size_t>(ring)], next[first_of_ring(next, ring, rings)], share});
     }
   }
   return all;
+}
+
+// Rings over NVLinks from GPU to GPU, where a node has any and no NVSwitch; once for nodes that are alike.
+void find_node_rings(const Topology& topology, RankGroup& group) {
+  if (group.most_per_node < 3) return;
+  struct Place {
+    std::size_t node, index;
+  };
+  std::unordered_map<int, Place> place_of;  // of a worker's vertex, once a node with such links is found
+  std::vector<LinkRates> rates;
+  auto is_worker = [&](int vertex) {
+    const VertexKind kind = topology.vertices[static_cast<std::size_t>(vertex)].kind;
+    return kind == VertexKind::gpu || kind == VertexKind::cpu;
+  };
+  for (const Link& link : topology.links) {
+    if (link.kind != LinkKind::nvlink || !is_worker(link.from) || !is_worker(link.to)) continue;
+    if (rates.empty()) {
+      rates.resize(group.by_node.size());
+      for (std::size_t node = 0; node < group.by_node.size(); ++node) {
+        const std::vector<int>& ranks = group.by_node[node];
+        for (std::size_t i = 0; i < ranks.size(); ++i)
+          place_of[group.workers[static_cast<std::size_t>(ranks[i])]] = {node, i};
+      }
+    }
+    const auto from = place_of.find(link.from), to = place_of.find(link.to);
+    if (from == place_of.end() || to == place_of.end() || from->second.node != to->second.node) continue;
+    LinkRates& own = rates[from->second.node];
+    const std::size_t size = group.by_node[from->second.node].size();
+    if (own.empty()) own.assign(size, std::vector<double>(size));
+    own[from->second.index][to->second.index] += link.payload_rate();
+  }
+  if (rates.empty()) return;
+  for (const Link& link : topology.links) {
+    if (link.kind != LinkKind::nvlink || is_worker(link.to)) continue;
+    if (const auto from = place_of.find(link.from); from != place_of.end()) rates[from->second.node].clear();
+  }
+  std::map<LinkRates, std::vector<std::vector<int>>> known;
+  group.node_rings.resize(group.by_node.size());
+  for (std::size_t node = 0; node < rates.size(); ++node) {
+    if (rates[node].empty()) continue;
+    const auto [found, is_new] = known.try_emplace(rates[node]);
+    if (is_new) found->second = nvlink_rings(rates[node]);
+    for (std::vector<int> ring : found->second) {
+      for (int& place : ring) place = group.by_node[node][static_cast<std::size_t>(place)];
+      group.node_rings[node].push_back(std::move(ring));
+    }
+  }
 }
 
 // Mirror for an even count, shift by one for an odd one: either way inner nodes become leaves.
@@ -157,17 +231,63 @@ RankGroup rank_group(const Topology& topology, std::span<const int> ranks) {
   for (const auto& node : group.by_node) {
     group.most_per_node = std::max(group.most_per_node, static_cast<int>(node.size()));
   }
+  find_node_rings(topology, group);
   return group;
 }
 
-std::vector<int> ring_order(const RankGroup& group, int ring, int rings) {
-  std::vector<int> order;
-  order.reserve(static_cast<std::size_t>(group.ranks));
-  for (const std::vector<int>& node : group.by_node) {
-    const std::size_t first = first_of_ring(node, ring, rings);
-    for (std::size_t i = 0; i < node.size(); ++i) order.push_back(node[(first + i) % node.size()]);
+int rings_of(const Topology& topology, const RankGroup& group) {
+  if (group.nodes > 1) return std::max(1, topology.nics_per_node);
+  return has_rings(group, 0) ? static_cast<int>(group.node_rings.front().size()) : 1;
+}
+
+std::vector<std::vector<int>> orders_in_node(const RankGroup& group, std::size_t node, int rings) {
+  const std::vector<int>& ranks = group.by_node[node];
+  std::vector<std::vector<int>> orders;
+  auto add = [&](const std::vector<int>& circle, std::size_t first) {
+    orders.emplace_back(circle.begin() + static_cast<std::ptrdiff_t>(first), circle.end());
+    orders.back().insert(orders.back().end(), circle.begin(),
+                         circle.begin() + static_cast<std::ptrdiff_t>(first));
+  };
+  if (!has_rings(group, node)) {
+    for (int ring = 0; ring < rings; ++ring) add(ranks, first_of_ring(ranks, ring, rings));
+    return orders;
   }
-  return order;
+  // Each takes the circle by which it goes out where the fewest others do (NICs serve their shares of the
+  // ranks, as where it comes in), and of these the one with the fewest rings.
+  const std::vector<std::vector<int>>& circles = group.node_rings[node];
+  std::vector<int> times(circles.size());
+  std::vector<int> leaving(static_cast<std::size_t>(rings));
+  for (int ring = 0; ring < rings; ++ring) {
+    const int enter = ranks[first_of_ring(ranks, ring, rings)];
+    auto first_of = [&](const std::vector<int>& circle) {
+      return static_cast<std::size_t>(std::find(circle.begin(), circle.end(), enter) - circle.begin());
+    };
+    auto leaves_by = [&](const std::vector<int>& circle) {
+      const int last = circle[(first_of(circle) + circle.size() - 1) % circle.size()];
+      const auto place = std::find(ranks.begin(), ranks.end(), last) - ranks.begin();
+      return static_cast<std::size_t>(place) * static_cast<std::size_t>(rings) / ranks.size();
+    };
+    std::size_t best = 0;
+    auto rank_of = [&](std::size_t c) { return std::pair(leaving[leaves_by(circles[c])], times[c]); };
+    for (std::size_t c = 1; c < circles.size(); ++c) {
+      const bool is_better = group.nodes > 1 ? rank_of(c) < rank_of(best) : times[c] < times[best];
+      if (is_better) best = c;
+    }
+    ++times[best];
+    ++leaving[leaves_by(circles[best])];
+    add(circles[best], first_of(circles[best]));
+  }
+  return orders;
+}
+
+std::vector<std::vector<int>> ring_orders(const RankGroup& group, int rings) {
+  std::vector<std::vector<int>> all(static_cast<std::size_t>(rings));
+  for (std::size_t node = 0; node < group.by_node.size(); ++node) {
+    const std::vector<std::vector<int>> orders = orders_in_node(group, node, rings);
+    for (std::size_t ring = 0; ring < orders.size(); ++ring)
+      all[ring].insert(all[ring].end(), orders[ring].begin(), orders[ring].end());
+  }
+  return all;
 }
 
 std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group,
@@ -202,8 +322,7 @@ std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorit
   }
   // A broadcast is a chain from the first rank and a reduction one towards it: the ring without its last
   // edge.
-  for (int ring = 0; ring < rings; ++ring) {
-    const std::vector<int> order = ring_order(group, ring, rings);
+  for (const std::vector<int>& order : ring_orders(group, rings)) {
     const auto root = static_cast<std::size_t>(std::find(order.begin(), order.end(), 0) - order.begin());
     for (std::size_t i = 0; i < order.size(); ++i) {
       const std::size_t next = (i + 1) % order.size();

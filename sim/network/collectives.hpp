@@ -50,6 +50,9 @@ double bus_factor(CollectiveKind kind, int ranks);
 struct RankGroup {
   std::vector<int> workers;               // vertex of each rank
   std::vector<std::vector<int>> by_node;  // ranks (indices into workers) of each node that has one
+  // Of nodes whose GPUs NVLinks join to each other without a switch: rings of ranks over these links
+  // (sim/network/nvlink_rings); empty for a node whose rings go in rank order, and where all do.
+  std::vector<std::vector<std::vector<int>>> node_rings;
   int ranks = 0;
   int nodes = 0;
   int most_per_node = 0;
@@ -78,8 +81,15 @@ std::vector<Round> rounds(CollectiveKind kind, CollectiveAlgorithm algorithm, co
 std::vector<Transfer> transfers(CollectiveKind kind, CollectiveAlgorithm algorithm, const RankGroup& group,
                                 int rings = 1);
 
-// The order of the ranks in ring `ring` of `rings`: node by node, rotated within a node.
-std::vector<int> ring_order(const RankGroup& group, int ring, int rings);
+// How many rings a group has: one a NIC between nodes; within a node as its NVLinks allow, or one.
+int rings_of(const Topology& topology, const RankGroup& group);
+
+// The orders in which `rings` rings pass through a node, by its place in the group: each from the rank at
+// which it comes in.
+std::vector<std::vector<int>> orders_in_node(const RankGroup& group, std::size_t node, int rings);
+
+// The order of the ranks in each of `rings` rings: node by node, as orders_in_node.
+std::vector<std::vector<int>> ring_orders(const RankGroup& group, int rings);
 
 // A node of a binary tree over 0..n-1; -1 where there is none. Every inner node of one of the two trees is a
 // leaf of the other (Sanders, Speck, Traeff 2009), so that both together load each node alike.

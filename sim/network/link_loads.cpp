@@ -74,10 +74,12 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
   loads.longest_latency = add_transfers(topology, routes, group, transfers, shares);
   std::vector<ClassLoad> by_class(topology.link_classes.size());
   std::map<std::tuple<LinkKind, double, double>, double> wires;
+  std::vector<double> from_worker(topology.vertices.size());
   for (std::size_t index = 0; index < shares.size(); ++index) {
     const double share = shares[index];
     if (share == 0) continue;
     const Link& link = topology.links[index];
+    from_worker[static_cast<std::size_t>(link.from)] += share;
     ClassLoad& load = by_class[static_cast<std::size_t>(link.link_class)];
     load.kind = link.kind;
     ++load.used;
@@ -85,6 +87,9 @@ LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& 
     double& busiest = wires[{link.kind, link.rate.bytes_per_second() * link.efficiency,
                              link.background.bytes_per_second()}];
     busiest = std::max(busiest, share);
+  }
+  for (const int worker : group.workers) {
+    loads.most_from_worker = std::max(loads.most_from_worker, from_worker[static_cast<std::size_t>(worker)]);
   }
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     if (by_class[c].used == 0) continue;

@@ -37,7 +37,8 @@ struct ClassLoad {
 struct LinkLoads {
   std::vector<ClassLoad> classes;  // by name
   std::vector<WireLoad> wires;
-  Time longest_latency;  // of one transfer's way
+  Time longest_latency;         // of one transfer's way
+  double most_from_worker = 0;  // bytes over S that leave one worker, over all its links
 
   // Of the slowest link of the network, and of the nodes' insides, for S = 1; of both.
   double network_seconds_per_byte(const WireFactors& factors = {}) const;

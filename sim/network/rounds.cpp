@@ -47,14 +47,21 @@ std::vector<Round> hierarchical(const RankGroup& group) {
     }
   }
   const auto nodes = static_cast<std::size_t>(group.nodes);
+  const double part = 1.0 / static_cast<double>(per_node);
   Round inside, between;
   for (std::size_t n = 0; n < nodes; ++n) {
     for (std::size_t g = 0; g < per_node; ++g) {
       const int rank = group.by_node[n][g];
-      inside.transfers.push_back(
-          {rank, group.by_node[n][(g + 1) % per_node], 1.0 / static_cast<double>(per_node)});
+      if (group.node_rings.empty() || group.node_rings[n].empty())
+        inside.transfers.push_back({rank, group.by_node[n][(g + 1) % per_node], part});
       between.transfers.push_back(
           {rank, group.by_node[(n + 1) % nodes][g], 1.0 / static_cast<double>(per_node * nodes)});
+    }
+    if (group.node_rings.empty()) continue;
+    for (const std::vector<int>& ring : group.node_rings[n]) {
+      for (std::size_t i = 0; i < per_node; ++i)
+        inside.transfers.push_back(
+            {ring[i], ring[(i + 1) % per_node], part / static_cast<double>(group.node_rings[n].size())});
     }
   }
   inside.repeat = static_cast<int>(per_node) - 1;

@@ -29,9 +29,10 @@ void run_rings(FlowEngine& engine, Routes& routes, const RankGroup& group, int s
     int started = 0, sent = 0, received = 0;  // steps
   };
   std::vector<Place> places(n * static_cast<std::size_t>(rings));
-  for (int ring = 0; ring < rings; ++ring) {
-    const std::vector<int> order = ring_order(group, ring, rings);
-    const std::size_t base = n * static_cast<std::size_t>(ring);
+  const std::vector<std::vector<int>> orders = ring_orders(group, rings);
+  for (std::size_t ring = 0; ring < orders.size(); ++ring) {
+    const std::vector<int>& order = orders[ring];
+    const std::size_t base = n * ring;
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t next = (i + 1) % n;
       places[base + i].route = add_route(engine, routes, group, order[i], order[next]);
@@ -152,23 +153,16 @@ class SendGraph {
 };
 
 // Parents of the ranks: the trees of the nodes, and chains within each from the GPU that talks to other
-// nodes.
-std::vector<int> rank_tree(const RankGroup& group, const std::vector<TreeNode>& nodes, int pair, int pairs) {
+// nodes. `orders` are those in each node, one a pair of trees.
+std::vector<int> rank_tree(const RankGroup& group, const std::vector<TreeNode>& nodes,
+                           const std::vector<std::vector<std::vector<int>>>& orders, std::size_t pair) {
   std::vector<int> parents(static_cast<std::size_t>(group.ranks), -1);
-  auto head = [&](std::size_t node) {
-    const std::vector<int>& ranks = group.by_node[node];
-    return ranks.size() * static_cast<std::size_t>(pair) / static_cast<std::size_t>(pairs);
-  };
   for (std::size_t node = 0; node < nodes.size(); ++node) {
-    const std::vector<int>& ranks = group.by_node[node];
-    const std::size_t first = head(node);
-    for (std::size_t i = 1; i < ranks.size(); ++i) {
-      parents[static_cast<std::size_t>(ranks[(first + i) % ranks.size()])] =
-          ranks[(first + i - 1) % ranks.size()];
-    }
+    const std::vector<int>& order = orders[node][pair];
+    for (std::size_t i = 1; i < order.size(); ++i) parents[static_cast<std::size_t>(order[i])] = order[i - 1];
     if (nodes[node].parent < 0) continue;
-    const auto above = static_cast<std::size_t>(nodes[node].parent);
-    parents[static_cast<std::size_t>(ranks[first])] = group.by_node[above][head(above)];
+    parents[static_cast<std::size_t>(order.front())] =
+        orders[static_cast<std::size_t>(nodes[node].parent)][pair].front();
   }
   return parents;
 }
@@ -273,9 +267,12 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
     const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
     if (algorithm == CollectiveAlgorithm::tree) {
       check_size(4 * n * pieces * rings);
+      std::vector<std::vector<std::vector<int>>> orders;
+      for (std::size_t node = 0; node < group.by_node.size(); ++node)
+        orders.push_back(orders_in_node(group, node, rings));
       for (const auto& nodes : {binary_tree(group.nodes), second_binary_tree(group.nodes)}) {
-        for (int pair = 0; pair < rings; ++pair) {
-          add_tree(graph, rank_tree(group, nodes, pair, rings), size / 2 / rings, pieces);
+        for (std::size_t pair = 0; pair < static_cast<std::size_t>(rings); ++pair) {
+          add_tree(graph, rank_tree(group, nodes, orders, pair), size / 2 / rings, pieces);
         }
       }
       graph.run();
@@ -298,8 +295,7 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
       graph.run();
     } else if (is_chain) {
       check_size(n * pieces * rings);
-      for (int ring = 0; ring < rings; ++ring) {
-        std::vector<int> order = ring_order(group, ring, rings);
+      for (std::vector<int>& order : ring_orders(group, rings)) {
         std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());
         const bool is_reduce = kind == CollectiveKind::reduce;
         if (is_reduce) std::rotate(order.begin(), order.begin() + 1, order.end());

@@ -61,7 +61,7 @@ const LinkLoads& Wires::loads(GroupWires& group, CollectiveKind kind, Collective
     made = in_network_loads(*topology_, routes_, group.ranks);
   } else {
     made = link_loads(*topology_, routes_, group.ranks,
-                      transfers(kind, algorithm, group.ranks, rings_of(group.ranks)));
+                      transfers(kind, algorithm, group.ranks, rings_of(*topology_, group.ranks)));
   }
   return group.loads.emplace(std::pair{kind, algorithm}, std::move(made)).first->second;
 }
@@ -69,11 +69,7 @@ const LinkLoads& Wires::loads(GroupWires& group, CollectiveKind kind, Collective
 std::vector<double> Wires::shares(const GroupWires& group, CollectiveKind kind,
                                   CollectiveAlgorithm algorithm) {
   return link_shares(*topology_, routes_, group.ranks,
-                     transfers(kind, algorithm, group.ranks, rings_of(group.ranks)));
-}
-
-int Wires::rings_of(const RankGroup& ranks) const {
-  return ranks.nodes > 1 ? std::max(1, topology_->nics_per_node) : 1;
+                     transfers(kind, algorithm, group.ranks, rings_of(*topology_, group.ranks)));
 }
 
 const RoundCost& Wires::rounds(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {

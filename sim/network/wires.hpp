@@ -45,8 +45,6 @@ class Wires {
     bool operator()(std::span<const int> a, std::span<const int> b) const;
   };
 
-  int rings_of(const RankGroup& ranks) const;
-
   const Topology* topology_;
   Routes routes_;
   std::map<std::vector<int>, GroupWires, ByRanks> groups_;
