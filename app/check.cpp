@@ -61,6 +61,7 @@ int check(const std::vector<std::string>& files) {
   std::string report;
   for (const std::string& file : files) report += check(file, catalog, diagnostics, missing);
   for (const Diagnostic& hint : diagnostics.warnings()) warning(hint.text());
+  for (const Diagnostic& each : diagnostics.notes()) report += each.text() + "\n";
   if (!report.empty()) write_file("-", report);
   if (diagnostics.ok() && !missing.empty()) throw Error(std::move(missing), ErrorKind::unavailable);
   for (const Diagnostic& each : missing) diagnostics.error(each.where, each.what);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/data_directories.hpp"
+#include "app/messages.hpp"
 #include "app/terminal.hpp"
 #include "app/topology_option.hpp"
 #include "app/verb.hpp"
@@ -66,12 +67,17 @@ int collective(const Options& options) {
   request.sizes = parse_sizes(options.bytes);
   request.choice.algorithm = read_algorithm(options.algorithm);
   request.stepwise = options.stepwise;
+  if (options.stepwise && !options.profile.empty()) {
+    throw Error(ErrorKind::input,
+                "--stepwise replays plain flows, which no profile has measured: leave --profile out");
+  }
   const Cluster cluster = read_topology_option(options.topology, options.settings, catalog);
   const auto profile = read_named_profile(options.profile, catalog);
   if (options.json == "-" && options.csv == "-") {
     throw Error(ErrorKind::input, "--json and --csv both write to standard output");
   }
   const CollectiveTable table = collective_table(cluster.topology, profile ? &*profile : nullptr, request);
+  if (table.ranks < 2) warning("a collective of one rank sends nothing: its times are 0");
   auto write = [](const std::string& target, auto fill) {
     if (target.empty()) return;
     FileWriter writer(target);

@@ -3,10 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "app/messages.hpp"
 #include "sim/base/error.hpp"
@@ -60,20 +62,53 @@ std::string drawn_by_graphviz(const std::string& dot, const std::string& format)
   return out;
 }
 
-// Keys that a family needs and the command line leaves out are those of the shipped example of its name.
+// The shipped file of a family's name, else the first of that family.
+std::optional<std::filesystem::path> example_of(const std::string& family, const Catalog& catalog) {
+  if (const auto path = catalog.find(DataKind::topology, family)) return path;
+  for (const std::string& name : catalog.names(DataKind::topology)) {
+    const auto path = catalog.find(DataKind::topology, name);
+    Diagnostics diagnostics;
+    const auto file = path ? read_document(*path, diagnostics) : std::nullopt;
+    const Value* own = file && file->is_map() ? file->find("family") : nullptr;
+    if (own != nullptr && own->text == family) return path;
+  }
+  return std::nullopt;
+}
+
+// Keys that a family needs and the command line leaves out are those of a shipped example. Of a map that is
+// set in part (network.routes) those that it needs.
 void add_example(const std::string& name, const Catalog& catalog, Value& cluster) {
   const Schema* family = find_family_schema(name);
-  const auto path = family == nullptr ? std::nullopt : catalog.find(DataKind::topology, name);
+  const auto path = family == nullptr ? std::nullopt : example_of(name, catalog);
   if (!path) return;
   Diagnostics diagnostics;
   const auto file = read_document(*path, diagnostics);
   diagnostics.throw_errors();
+  // A grid's sides belong together.
+  auto is_side = [](const KeySpec& key) { return key.name == "y" || key.name == "z"; };
+  const bool takes_sides = cluster.find("x") == nullptr;
   std::string added;
   for (const KeySpec& key : family->keys) {
     const Value* value = file->find(key.name);
-    if (!key.required || value == nullptr || cluster.find(key.name) != nullptr) continue;
-    cluster.members.push_back({key.name, {}, *value});
-    added += (added.empty() ? "" : ", ") + key.name;
+    if (value == nullptr || !(key.required || (takes_sides && is_side(key)))) continue;
+    auto tell = [&added](const std::string& what) { added += (added.empty() ? "" : ", ") + what; };
+    const auto own = std::find_if(cluster.members.begin(), cluster.members.end(),
+                                  [&](const Member& member) { return member.key == key.name; });
+    if (own == cluster.members.end()) {
+      cluster.members.push_back({key.name, {}, *value});
+      tell(key.name);
+      continue;
+    }
+    if (key.keys == nullptr || !own->value.is_map()) continue;
+    const bool is_whole = std::all_of(
+        key.keys->keys.begin(), key.keys->keys.end(),
+        [&](const KeySpec& inner) { return !inner.required || own->value.find(inner.name) != nullptr; });
+    if (is_whole) continue;
+    for (const Member& inner : value->members) {
+      if (own->value.find(inner.key) != nullptr) continue;
+      own->value.members.push_back(inner);
+      tell(key.name + "." + inner.key);
+    }
   }
   if (!added.empty()) note(name + ": " + added + " as in " + path->filename().string());
 }
@@ -99,6 +134,7 @@ Cluster read_topology_option(const std::string& name, const std::vector<std::str
   add_example(name, catalog, cluster);
   Cluster made = read_cluster(cluster, catalog, diagnostics);
   diagnostics.throw_errors();
+  for (const Diagnostic& hint : diagnostics.warnings()) warning(hint.text());
   return made;
 }
 

@@ -45,6 +45,11 @@ void Diagnostics::warning(SourceLocation where, std::string what) {
   add_once(warnings_, {std::move(where), std::move(what)});
 }
 
+void Diagnostics::note(SourceLocation where, std::string what) {
+  if (notes_.size() >= most_findings) return;
+  add_once(notes_, {std::move(where), std::move(what)});
+}
+
 void Diagnostics::add(const Error& thrown) {
   for (const Diagnostic& finding : thrown.diagnostics()) error(finding.where, finding.what);
 }
@@ -57,9 +62,14 @@ std::vector<Diagnostic> Diagnostics::warnings() const {
   return sorted(warnings_);
 }
 
+std::vector<Diagnostic> Diagnostics::notes() const {
+  return sorted(notes_);
+}
+
 void Diagnostics::merge(const Diagnostics& other) {
   for (const Diagnostic& finding : other.errors_) error(finding.where, finding.what);
   for (const Diagnostic& finding : other.warnings_) warning(finding.where, finding.what);
+  for (const Diagnostic& finding : other.notes_) note(finding.where, finding.what);
 }
 
 void Diagnostics::throw_errors() const {

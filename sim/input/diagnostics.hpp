@@ -15,6 +15,9 @@ class Diagnostics {
   // Hints on values that are allowed and implausible.
   void warning(SourceLocation where, std::string what);
 
+  // What a file's patterns stand for, for `foretrain check`.
+  void note(SourceLocation where, std::string what);
+
   // The findings that an Error holds.
   void add(const Error& error);
 
@@ -23,6 +26,7 @@ class Diagnostics {
   // Sorted by file (in the order of first mention), line and column.
   std::vector<Diagnostic> errors() const;
   std::vector<Diagnostic> warnings() const;
+  std::vector<Diagnostic> notes() const;
   // Takes over the findings of another collector.
   void merge(const Diagnostics& other);
   // Throws one Error of kind input with all errors where there are any.
@@ -31,6 +35,7 @@ class Diagnostics {
  private:
   std::vector<Diagnostic> errors_;
   std::vector<Diagnostic> warnings_;
+  std::vector<Diagnostic> notes_;
 };
 
 }  // namespace foretrain

@@ -215,6 +215,7 @@ class GraphReader {
     if (is_network) usual = transport_efficiency(topology_.network.transport);
     if (properties.kind == LinkKind::nvlink) usual = nvlink_of_hopper().efficiency;
     if (properties.kind == LinkKind::pcie) usual = pcie_of_generation(5).efficiency;
+    properties.half_duplex = fields.boolean("half_duplex").value_or(false);
     properties.efficiency = fields.number("efficiency").value_or(usual);
     if (!(properties.rate.bytes_per_second() > 0)) {
       diagnostics_.error(item.where(),

@@ -237,6 +237,13 @@ class Reader {
                            "other_gpus: a step-time profile does not say what each kernel takes");
       }
       if (!choice.profile) continue;
+      const auto first = types.of_worker.begin() + from;
+      if (std::any_of(first, types.of_worker.begin() + to + 1, [](int type) { return type != 0; })) {
+        diagnostics_.error(item.where(), fmt::format("other_gpus: ranks {} to {} stand in a range before: a "
+                                                     "worker is on one type of GPU",
+                                                     from, to));
+        continue;
+      }
       types.profiles.push_back(choice.profile);
       std::fill(types.of_worker.begin() + from, types.of_worker.begin() + to + 1,
                 static_cast<int>(types.profiles.size()));

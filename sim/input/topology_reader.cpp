@@ -1,7 +1,10 @@
 #include "sim/input/topology_reader.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "sim/base/spelling.hpp"
 #include "sim/input/catalog.hpp"
@@ -179,7 +182,11 @@ void read_changes(const Value& cluster, Topology& topology, Diagnostics& diagnos
                          fields.boolean("half_duplex").value_or(false)});
     }
     try {
-      change_links(topology, changes);
+      const std::vector<std::string> fitting = change_links(topology, changes);
+      for (std::size_t i = 0; i < fitting.size(); ++i) {
+        if (!fitting[i].empty())
+          diagnostics.note(links->items[i].where(), fmt::format("'{}' fits {}", changes[i].name, fitting[i]));
+      }
     } catch (const Error& of_one) {
       // Each by itself tells which of them are wrong, on links that are all there still.
       for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -190,11 +197,20 @@ void read_changes(const Value& cluster, Topology& topology, Diagnostics& diagnos
     }
   }
   if (slow != nullptr) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
     for (const Value& item : slow->items) {
       const Fields fields(&item, slow_gpus_schema());
-      const auto from = fields.integer("from").value_or(0);
+      const auto from = fields.integer("from").value_or(0), to = fields.integer("to").value_or(from);
+      for (const auto& [first, last] : ranges) {
+        if (from > last || to < first) continue;
+        diagnostics.warning(item.where(),
+                            fmt::format("slow_gpus: rank {} is in more than one range: its factors multiply",
+                                        std::max(from, first)));
+        break;
+      }
+      ranges.emplace_back(from, to);
       tell_error(item, diagnostics, [&] {
-        slow_workers(topology, static_cast<int>(from), static_cast<int>(fields.integer("to").value_or(from)),
+        slow_workers(topology, static_cast<int>(from), static_cast<int>(to),
                      fields.number("factor").value_or(1));
       });
     }

@@ -134,10 +134,11 @@ std::vector<Schema> make_fabrics(const std::vector<KeySpec>& nodes) {
             count("y", "nodes along the second side; x times y times z is 'nodes'", most_nodes, "1"),
             count("z", "nodes along the third side", most_nodes, "1")}),
       made("ring", "a switch a node, joined in a circle", {}),
-      made("wan", "equal sites of nodes, a switch each, joined by links of the wide area",
-           {count("sites", "sites, each with its share of the nodes", 1024, "2"),
-            required(network_rate("wan_bandwidth", "line rate of the link between two sites")),
-            latency("wan_latency", "of the link between two sites, one way", "5 ms")}),
+      made(
+          "wan", "equal sites of nodes, a switch each, joined by links of the wide area",
+          {count("sites", "sites, each with its share of the nodes; no more than there are nodes", 1024, "2"),
+           required(network_rate("wan_bandwidth", "line rate of the link between two sites")),
+           latency("wan_latency", "of the link between two sites, one way", "5 ms")}),
   };
 }
 
@@ -207,8 +208,8 @@ const Schema& link_change_schema() {
     made.keys = {
         required(key("name", Type::text,
                      "a link ('node3.nic0>switch', one direction), a vertex (its network links, else all), "
-                     "or a class; '*' stands "
-                     "for any letters",
+                     "or a class; '*' stands for any letters: of links where the name has '>', else of "
+                     "vertices, or of classes where it fits none",
                      {}, "\"node3.nic0>*\"")),
         rate("bandwidth", "line rate of a direction from now on", 1e6, 100e12, "1 Gbit/s"),
         latency("latency", "of one direction", {}),
@@ -310,6 +311,7 @@ const Schema& graph_link_schema() {
              100e12, "25 Gbit/s"),
         latency("latency", "of one direction; a network link's default is that of 'network'", {}),
         efficiency,
+        key("half_duplex", Type::boolean, "both directions share the rate", "false"),
         loop(),
     };
     return made;

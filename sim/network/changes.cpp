@@ -17,26 +17,43 @@ namespace {
 constexpr const char* changed_class = "changed ";
 constexpr std::size_t few_changes = 8;  // for which looking at all links is quicker than an index
 
-// Links whose name, class or one end fits. Of a vertex with links of the network (a NIC) only those: its slot
-// stays.
-std::vector<std::size_t> links_of(const Topology& topology, const std::string& name) {
-  std::vector<std::size_t> found, by_end;
-  bool has_network = false;
+bool is_pattern(const std::string& name) {
+  return name.find('*') != std::string::npos;
+}
+
+// Of vertices with links of the network (NICs) only those: their slots stay.
+std::vector<std::size_t> links_at(const Topology& topology, const std::string& name) {
+  std::vector<char> is_meant(topology.vertices.size());
+  for (std::size_t v = 0; v < topology.vertices.size(); ++v)
+    is_meant[v] = fits(name, topology.vertices[v].name) ? 1 : 0;
+  std::vector<std::size_t> all, network;
   for (std::size_t l = 0; l < topology.links.size(); ++l) {
     const Link& link = topology.links[l];
-    auto vertex = [&](int index) -> const std::string& {
-      return topology.vertices[static_cast<std::size_t>(index)].name;
-    };
-    if (fits(name, name_of(topology, link)) || fits(name, class_of(topology, link))) {
-      found.push_back(l);
-    } else if (fits(name, vertex(link.from)) || fits(name, vertex(link.to))) {
-      by_end.push_back(l);
-      has_network = has_network || link.kind == LinkKind::network;
-    }
+    if (!is_meant[static_cast<std::size_t>(link.from)] && !is_meant[static_cast<std::size_t>(link.to)])
+      continue;
+    all.push_back(l);
+    if (link.kind == LinkKind::network) network.push_back(l);
   }
-  if (!found.empty()) return found;
-  for (const std::size_t l : by_end) {
-    if (!has_network || topology.links[l].kind == LinkKind::network) found.push_back(l);
+  return network.empty() ? all : network;
+}
+
+std::vector<std::size_t> links_of(const Topology& topology, const std::string& name) {
+  std::vector<std::size_t> found;
+  auto find = [&](auto name_of_link) {
+    for (std::size_t l = 0; l < topology.links.size(); ++l) {
+      if (fits(name, name_of_link(topology.links[l]))) found.push_back(l);
+    }
+  };
+  auto of_link = [&](const Link& link) { return name_of(topology, link); };
+  auto of_class = [&](const Link& link) -> const std::string& { return class_of(topology, link); };
+  if (name.find('>') != std::string::npos) {
+    find(of_link);
+  } else if (is_pattern(name)) {
+    found = links_at(topology, name);
+    if (found.empty()) find(of_class);
+  } else {
+    find(of_class);
+    if (found.empty()) found = links_at(topology, name);
   }
   if (!found.empty()) return found;
   std::vector<std::string> names;
@@ -46,8 +63,23 @@ std::vector<std::size_t> links_of(const Topology& topology, const std::string& n
   for (const Vertex& vertex : topology.vertices) {
     if (names.size() < 20'000) names.push_back(vertex.name);
   }
-  throw Error(ErrorKind::input, fmt::format("no link or vertex of topology '{}' is called '{}'{}",
+  if (is_pattern(name)) {
+    throw Error(ErrorKind::input,
+                fmt::format("no {} of topology '{}' fits '{}'; there are '{}' and '{}', for instance",
+                            name.find('>') != std::string::npos ? "link" : "vertex or class", topology.name,
+                            name, topology.vertices.front().name, names.front()));
+  }
+  throw Error(ErrorKind::input, fmt::format("no link, vertex or class of topology '{}' is called '{}'{}",
                                             topology.name, name, did_you_mean(name, names)));
+}
+
+// "4 directions of links: node0.nic0>switch, ..."
+std::string listed(const Topology& topology, const std::vector<std::size_t>& links) {
+  constexpr std::size_t most = 4;
+  std::string text = fmt::format("{} direction{} of links: ", links.size(), links.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < std::min(most, links.size()); ++i)
+    text += (i > 0 ? ", " : "") + name_of(topology, topology.links[links[i]]);
+  return links.size() > most ? text + ", ..." : text;
 }
 
 // Links by plain names, so that thousands of them are found at once.
@@ -70,7 +102,7 @@ class LinkNames {
   // As links_of().
   std::vector<std::size_t> find(const std::string& name) const {
     const auto vertex = vertices_.find(name);
-    const bool is_plain = name.find('*') == std::string::npos && !name.starts_with(changed_class);
+    const bool is_plain = !is_pattern(name) && !name.starts_with(changed_class);
     if (!is_plain || vertex == vertices_.end() || others_.contains(name)) return links_of(topology_, name);
     const std::vector<std::size_t>& all = at_vertex_[vertex->second];
     std::vector<std::size_t> network;
@@ -125,12 +157,15 @@ bool fits(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-void change_links(Topology& topology, std::span<const LinkChange> changes) {
+std::vector<std::string> change_links(Topology& topology, std::span<const LinkChange> changes) {
+  std::vector<std::string> fitting;
   std::vector<char> is_gone(topology.links.size(), 0);
   std::optional<LinkNames> names;
   if (changes.size() > few_changes) names.emplace(topology);
   for (const LinkChange& change : changes) {
-    for (const std::size_t l : names ? names->find(change.name) : links_of(topology, change.name)) {
+    const std::vector<std::size_t> links = names ? names->find(change.name) : links_of(topology, change.name);
+    fitting.push_back(is_pattern(change.name) ? listed(topology, links) : std::string());
+    for (const std::size_t l : links) {
       Link& link = topology.links[l];
       if (change.failed) {
         is_gone[l] = 1;
@@ -151,6 +186,7 @@ void change_links(Topology& topology, std::span<const LinkChange> changes) {
     }
   }
   erase_links(topology, is_gone);
+  return fitting;
 }
 
 void slow_workers(Topology& topology, int first, int last, double factor) {

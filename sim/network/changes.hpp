@@ -12,8 +12,8 @@
 namespace foretrain {
 
 struct LinkChange {
-  // Of links, of a class, or of a vertex (its links of the network, or all where it has none); '*' stands for
-  // any letters.
+  // With '>' of links, one direction each; else of a class or of a vertex (its links of the network, or all
+  // where it has none). '*' stands for any letters: of vertices, or of classes where it fits no vertex.
   std::string name;
   std::optional<Rate> bandwidth;
   std::optional<Time> latency;
@@ -23,7 +23,8 @@ struct LinkChange {
 };
 
 // Applies changes in order. Links that failed are taken out at the end. A name that fits nothing is an Error.
-void change_links(Topology& topology, std::span<const LinkChange> changes);
+// Returns what each pattern fits ("4 directions of links: node0.nic0>switch, ..."), empty for plain names.
+std::vector<std::string> change_links(Topology& topology, std::span<const LinkChange> changes);
 
 // Makes the workers of ranks first to last slower by a factor.
 void slow_workers(Topology& topology, int first, int last, double factor);

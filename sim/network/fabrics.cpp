@@ -214,13 +214,16 @@ void join_sites(Topology& topology, std::span<const Port> ports, const WanShape&
   require(shape.sites >= 1, "wan: sites is at least 1");
   int nodes = 0;
   for (const Port& port : ports) nodes = std::max(nodes, port.node + 1);
-  const int in_site = divided_up(nodes, shape.sites);
+  if (shape.sites > nodes) {
+    throw Error(ErrorKind::input, fmt::format("wan: {} sites have only {} node{}: a site has at least one",
+                                              shape.sites, nodes, nodes == 1 ? "" : "s"));
+  }
   std::vector<int> sites;
-  for (int s = 0; s < divided_up(nodes, in_site); ++s) {
+  for (int s = 0; s < shape.sites; ++s) {
     sites.push_back(add_switch(topology, fmt::format("site{}", s)));
   }
   for (const Port& port : ports) {
-    join_port(topology, port, sites[static_cast<std::size_t>(port.node / in_site)]);
+    join_port(topology, port, sites[static_cast<std::size_t>(std::int64_t{port.node} * shape.sites / nodes)]);
   }
   LinkProperties wide = switch_link(topology, "wan", 1);
   if (shape.bandwidth.bytes_per_second() > 0) wide.rate = shape.bandwidth;

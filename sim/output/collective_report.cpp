@@ -116,7 +116,9 @@ std::string collective_text(const CollectiveTable& table, int width) {
   std::set<std::string> ranges;
   for (const CollectiveRow& row : table.rows) {
     const std::string origin =
-        table.stepwise ? "" : fmt::format("{} ±{:.0f}%", name_of(row.origin), 100 * row.relative_uncertainty);
+        table.stepwise || table.ranks < 2
+            ? ""
+            : fmt::format("{} ±{:.0f}%", name_of(row.origin), 100 * row.relative_uncertainty);
     rows.add({size_text(row.bytes), format_time(row.seconds), format_byte_rate(Rate(row.algorithm_bandwidth)),
               format_byte_rate(Rate(row.bus_bandwidth)), row.algorithm, row.protocol, origin});
     if (row.extrapolated && !row.range.empty()) ranges.insert(row.range);

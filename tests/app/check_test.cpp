@@ -42,3 +42,25 @@ TEST_CASE("check reads standard input and prints the reference") {
   CHECK(run_foretrain({"check"}).status == 2);
   CHECK(run_foretrain({"check", "--reference"}).out.starts_with("# Reference of the input files\n"));
 }
+
+TEST_CASE("check tells what the patterns of links stand for, and that they fit nothing") {
+  const TemporaryFolder folder;
+  auto scenario = [&](const std::string& links) {
+    return folder.write("links.yaml",
+                        "model: resnet50\nprofile: { steps: [[64, 130 ms]] }\nbatch: { per_worker: 64 }\n"
+                        "cluster:\n  topology: ethernet-nodes\n  nodes: 2\n  gpus_per_node: 4\n"
+                        "  network: { bandwidth: 25 Gbit/s }\n"
+                        "  links: [{ name: \"" +
+                            links + "\", bandwidth: 1 Gbit/s }]\n");
+  };
+  const std::string file = scenario("node*.nic0");
+  const Finished fine = run_foretrain({"check", file});
+  CHECK(fine.status == 0);
+  CHECK(fine.out.find(file + ":9:11: 'node*.nic0' fits 4 directions of links: node0.nic0>switch, "
+                             "switch>node0.nic0, node1.nic0>switch, switch>node1.nic0\n") !=
+        std::string::npos);
+  const Finished none = run_foretrain({"check", scenario("node*.nic3")});
+  CHECK(none.status == 2);
+  CHECK(none.err.find("no vertex or class of topology 'ethernet-nodes' fits 'node*.nic3'") !=
+        std::string::npos);
+}

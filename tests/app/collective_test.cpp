@@ -81,4 +81,29 @@ TEST_CASE("collective: what a family needs and is not set is as in its example")
   const Finished set = run_foretrain(
       {"collective", "all_reduce", "--topology", "star", "--set", "bandwidth=1 Gbit/s", "--bytes", "1MiB"});
   CHECK(set.err == "foretrain: star: hosts as in star.yaml\n");
+  const Finished torus =
+      run_foretrain({"collective", "all_reduce", "--topology", "torus", "--bytes", "1MiB"});
+  CHECK(torus.status == 0);
+  CHECK(torus.err.find("as in torus-2d.yaml") != std::string::npos);
+  const Finished routes = run_foretrain({"collective", "all_reduce", "--topology", "fat-tree", "--set",
+                                         "network.routes=spread", "--bytes", "1MiB"});
+  CHECK(routes.status == 0);
+  CHECK(routes.err.find("network.bandwidth, network.latency, network.transport as in fat-tree.yaml") !=
+        std::string::npos);
+}
+
+TEST_CASE("collective says what has no effect or no meaning") {
+  const Finished both = run_foretrain({"collective", "all_reduce", "--topology", "star", "--bytes", "1MiB",
+                                       "--stepwise", "--profile", "h200"});
+  CHECK(both.status == 2);
+  CHECK(both.err.find("leave --profile out") != std::string::npos);
+  const Finished one = run_foretrain({"collective", "all_reduce", "--topology", "nvlink-node", "--set",
+                                      "gpus_per_node=1", "--bytes", "1MiB"});
+  CHECK(one.status == 0);
+  CHECK(one.err.find("one rank sends nothing") != std::string::npos);
+  CHECK(one.out.find("measured") == std::string::npos);
+  const Finished seed =
+      run_foretrain({"collective", "all_reduce", "--topology", "fat-tree", "--set", "network.routes=spread",
+                     "--set", "network.route_seed=3", "--bytes", "1MiB"});
+  CHECK(seed.err.find("route_seed") != std::string::npos);
 }

@@ -510,6 +510,8 @@ TEST_CASE("a cluster of two types of GPU, each by its profile") {
   CHECK(made.scenario->gpu_types->profiles[0]->name == "h200");
   CHECK(read(mixed("[{ from: 4, to: 8, profile: h200 }]", "h100")).errors ==
         "s.yaml:9:16: other_gpus: ranks 4 to 8 are not within the 8 workers of the cluster\n");
+  CHECK(read(mixed("[{ from: 4, to: 6, profile: h200 }, { from: 6, to: 7, profile: h200 }]", "h100"))
+            .errors.find("ranks 6 to 7 stand in a range before") != std::string::npos);
   CHECK(read(mixed("[{ from: 4, profile: h201 }]", "h100")).errors.find("did you mean 'h200'?") !=
         std::string::npos);
   CHECK(read(mixed("[{ from: 4 }]", "h100")).errors.find("no 'profile'") != std::string::npos);

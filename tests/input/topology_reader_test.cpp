@@ -149,3 +149,43 @@ TEST_CASE("what is wrong in a graph is found with its place") {
             .find("more than 2 million parts") != std::string::npos);
   CHECK(graph_errors("family: rings\n").find("family: 'rings' is unknown") != std::string::npos);
 }
+
+TEST_CASE("links of a graph may be half duplex: both directions share the rate") {
+  Diagnostics diagnostics;
+  const auto root = parse_document(
+      "network: { bandwidth: 10 Gbit/s }\n"
+      "vertices:\n"
+      "  - { name: \"hub\", kind: network_switch }\n"
+      "  - { name: \"host{h}\", kind: gpu, node: h, for: { h: 3 } }\n"
+      "links:\n"
+      "  - { from: \"host{h}\", to: hub, half_duplex: true, for: { h: 2 } }\n"
+      "  - { from: host2, to: hub }\n",
+      "t.yaml", diagnostics);
+  REQUIRE(root);
+  Value none;
+  none.kind = ValueKind::map;
+  const Topology topology = read_topology_file(*root, "t", none, diagnostics).topology;
+  diagnostics.throw_errors();
+  REQUIRE(topology.links.size() == 6);
+  for (std::size_t l = 0; l < 6; ++l) CHECK(topology.links[l].half_duplex == (l < 4));
+}
+
+TEST_CASE("ranges that overlap, and sites without a node") {
+  const std::string cluster =
+      "topology: ethernet-nodes\nnodes: 2\ngpus_per_node: 4\nnetwork: { bandwidth: 25 Gbit/s }\n";
+  Diagnostics diagnostics;
+  const auto root = parse_document(
+      cluster +
+          "slow_gpus: [{ from: 0, to: 3, factor: 1.2 }, { from: 3, factor: 1.5 }, { from: 4, factor: 2 }]\n",
+      "c.yaml", diagnostics);
+  const Topology slowed = read_cluster(*root, Catalog({FORETRAIN_SOURCE_DIR}), diagnostics).topology;
+  CHECK(slowed.compute_factors[3] == doctest::Approx(1.8));
+  REQUIRE(diagnostics.warnings().size() == 1);
+  CHECK(diagnostics.warnings().front().what ==
+        "slow_gpus: rank 3 is in more than one range: its factors multiply");
+  const std::string wan =
+      "topology: wan\ngpus_per_node: 1\nwan_bandwidth: 1 Gbit/s\nnetwork: { bandwidth: 25 Gbit/s }\n";
+  CHECK(errors_of(wan + "nodes: 2\nsites: 3\n").find("wan: 3 sites have only 2 nodes") != std::string::npos);
+  const Topology sites = read(wan + "nodes: 4\nsites: 3\n").topology;
+  CHECK(find_vertex(sites, "site2") >= 0);
+}

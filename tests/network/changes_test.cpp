@@ -121,3 +121,33 @@ TEST_CASE("slow workers multiply, and must be there") {
   CHECK(topology.compute_factors == std::vector<double>{1, 1.5, 3, 1});
   CHECK_THROWS_WITH_AS(slow_workers(topology, 3, 4, 2), doctest::Contains("ranks 3 to 4"), Error);
 }
+
+TEST_CASE("a pattern means machines, their links or classes, as it is written") {
+  EthernetNodes nodes;
+  nodes.nodes = 3;
+  nodes.gpus_per_node = 2;
+  nodes.network = {Rate(1e9), Time(), Transport::tcp, {}};
+  auto fitting = [&](const char* name) {
+    Topology topology = make_topology(nodes);
+    const std::vector<LinkChange> change = {{name, {}, Time::microseconds(1), {}, false, false}};
+    std::vector<std::string> changed;
+    const std::vector<std::string> told = change_links(topology, change);
+    for (const Link& link : topology.links) {
+      if (link.latency == Time::microseconds(1)) changed.push_back(name_of(topology, link));
+    }
+    return std::pair(changed, told.front());
+  };
+  // Of NICs their links of the network, not the slots that end in them.
+  const auto [nics, told] = fitting("node*.nic0");
+  CHECK(nics == std::vector<std::string>{"node0.nic0>switch", "switch>node0.nic0", "node1.nic0>switch",
+                                         "switch>node1.nic0", "node2.nic0>switch", "switch>node2.nic0"});
+  CHECK(told ==
+        "6 directions of links: node0.nic0>switch, switch>node0.nic0, node1.nic0>switch, switch>node1.nic0, "
+        "...");
+  CHECK(fitting("*>node*.nic0").first.size() == 6);  // from the switch, and from the bridges
+  CHECK(fitting("switch>*").first.size() == 3);
+  CHECK(fitting("nic s*").first.size() == 6);  // no vertex, a class
+  CHECK(fitting("node1.nic0").second.empty());
+  CHECK_THROWS_WITH_AS(fitting("node*.nic7"), doctest::Contains("no vertex or class"), Error);
+  CHECK_THROWS_WITH_AS(fitting("node7*>*"), doctest::Contains("no link of topology"), Error);
+}
