@@ -60,7 +60,8 @@ void join_dragonfly(Topology& topology, std::span<const Port> ports, const Drago
 // side of two has one link, not two. All ports of a node stand on its switch.
 void join_torus(Topology& topology, std::span<const Port> ports, std::span<const int> sides);
 
-// Nodes in sites, a switch each, with a node more or less; sites are joined each to each by a link of the wide area.
+// Nodes in sites, a switch each, with a node more or less; sites are joined each to each by a link of the
+// wide area.
 struct WanShape {
   int sites = 2;
   Rate bandwidth;
