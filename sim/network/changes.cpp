@@ -69,7 +69,7 @@ std::vector<std::size_t> links_of(const Topology& topology, const std::string& n
                             name.find('>') != std::string::npos ? "link" : "vertex or class", topology.name,
                             name, topology.vertices.front().name, names.front()));
   }
-  throw Error(ErrorKind::input, fmt::format("no link, vertex or class of topology '{}' is called '{}'{}",
+  throw Error(ErrorKind::input, fmt::format("no link or vertex of topology '{}' is called '{}'{}",
                                             topology.name, name, did_you_mean(name, names)));
 }
 
