@@ -34,17 +34,18 @@ std::string cell(const std::string& text, bool is_number = false) {
 }
 
 std::string summary_table(std::span<const Result> results) {
-  std::string out =
-      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>scenario</th><th class=\"n\">workers</th>"
-      "<th class=\"n\">step</th><th class=\"n\">90 % interval</th><th class=\"n\">throughput</th>"
-      "<th class=\"n\">efficiency</th><th>limit</th></tr></thead><tbody>\n";
+  std::string rows;
   for (const Result& r : results) {
-    out += "<tr>" + cell(r.scenario) + cell(whole(r.workers), true) + cell(format_time(r.step.time), true) +
-           cell(format_time(r.step.low) + " to " + format_time(r.step.high), true) +
-           cell(grouped(r.units_per_second) + ' ' + r.unit + "/s", true) + cell(percent(r.efficiency), true) +
-           cell(r.limiting.kind) + "</tr>\n";
+    rows += "<tr>" + cell(r.scenario) + cell(whole(r.workers), true) + cell(format_time(r.step.time), true) +
+            cell(format_time(r.step.low) + " to " + format_time(r.step.high), true) +
+            cell(grouped(r.units_per_second) + ' ' + r.unit + "/s", true) +
+            cell(percent(r.efficiency), true) + cell(r.limiting.kind) + "</tr>\n";
   }
-  return out + "</tbody></table></div>\n";
+  return scrolled_table(
+      "scenarios",
+      "<th>scenario</th><th class=\"n\">workers</th><th class=\"n\">step</th><th class=\"n\">90 % "
+      "interval</th><th class=\"n\">throughput</th><th class=\"n\">efficiency</th><th>limit</th>",
+      rows, results.size() > most_shown_results);
 }
 
 std::string breakdown_chart(std::span<const Result> results) {
@@ -67,11 +68,11 @@ std::string breakdown_chart(std::span<const Result> results) {
     }
     chart.rows.push_back(std::move(row));
   }
-  std::string legend = "<p class=\"legend\">";
+  std::vector<std::pair<std::string, std::string>> legend;
   for (std::size_t i = 0; i < occurs.size(); ++i) {
-    if (occurs[i]) legend += fmt::format("<span><i class=\"b{}\"></i>{}</span> ", i, part_names[i]);
+    if (occurs[i]) legend.emplace_back(fmt::format("b{}", i), part_names[i]);
   }
-  return "<h2>Where the time of a step goes</h2>\n" + legend + "</p>\n" + svg_of(chart) +
+  return "<h2>Where the time of a step goes</h2>\n" + legend_of(legend) + svg_of(chart) +
          left_out(most_shown_results, results.size());
 }
 
@@ -82,7 +83,7 @@ bool is_scale(const std::string& path) {
 }
 
 struct Family {
-  std::string label;
+  std::string key, label;
   std::vector<const Result*> members;  // by workers
 };
 
@@ -96,16 +97,19 @@ std::vector<Family> families_of(std::span<const Result> results) {
   std::vector<Family> families;
   for (const Result& r : results) {
     std::string label;
+    bool is_long = false;  // a list or a map, as a schedule is: the scenario's name says more
     for (const ResolvedInput& input : r.inputs) {
       if (is_scale(input.path) || values[input.path].size() < 2) continue;
       const std::size_t dot = input.path.rfind('.');
       label += (label.empty() ? "" : ", ") +
                (dot == std::string::npos ? input.path : input.path.substr(dot + 1)) + ' ' + input.value;
+      is_long |= input.value.find_first_of("[{") != std::string::npos;
     }
     if (label.empty()) label = r.model.empty() ? "predicted" : r.model;
     auto found =
-        std::find_if(families.begin(), families.end(), [&](const Family& f) { return f.label == label; });
-    if (found == families.end()) found = families.insert(families.end(), {label, {}});
+        std::find_if(families.begin(), families.end(), [&](const Family& f) { return f.key == label; });
+    if (found == families.end())
+      found = families.insert(families.end(), {label, is_long ? r.scenario : label, {}});
     found->members.push_back(&r);
   }
   for (Family& family : families) {
@@ -181,39 +185,44 @@ std::string facts_of(const Result& r) {
   return out + "</dl>\n";
 }
 
-std::string details_of(const Result& r, bool open) {
+// Paper has no way to open what is folded; of many results it would be a pile.
+constexpr std::size_t most_printed_details = 8;
+
+std::string details_of(const Result& r, bool open, bool is_printed) {
   std::string out =
-      fmt::format("<details{}><summary>{}</summary>\n", open ? " open" : "", escaped_html(r.scenario));
+      fmt::format("<details{}{}><summary>{}</summary>\n", is_printed ? " class=\"printed\"" : "",
+                  open ? " open" : "", escaped_html(r.scenario));
   if (!open) out += fmt::format("<p class=\"verdict\">{}</p>\n", escaped_html(r.limiting.text));
   out += facts_of(r);
   if (!r.remedies.empty()) {
-    out += "<h3>What would help</h3><div class=\"scroll\" tabindex=\"0\"><table><tbody>\n";
+    std::string rows;
     for (const Remedy& remedy : r.remedies) {
-      out += "<tr>" + cell(remedy.change) + cell(format_time(remedy.step), true) +
-             cell(fmt::format("{:.2f} x", remedy.speedup), true) + cell(remedy.cost) + "</tr>\n";
+      rows += "<tr>" + cell(remedy.change) + cell(format_time(remedy.step), true) +
+              cell(fmt::format("{:.2f} x", remedy.speedup), true) + cell(remedy.cost) + "</tr>\n";
     }
-    out += "</tbody></table></div>\n";
+    out += "<h3>What would help</h3>" + scrolled_table(r.scenario + ": what would help", "", rows);
   }
   if (!r.sensitivity.empty()) {
-    out += "<h3>What the step depends on</h3><div class=\"scroll\" tabindex=\"0\"><table><tbody>\n";
+    std::string rows;
     for (const Sensitivity& each : r.sensitivity) {
-      out += "<tr>" + cell(each.input) + cell(each.change) + cell(format_time(each.step), true) +
-             cell(fmt::format("{:.3f} x", each.speedup), true) +
-             cell(each.critical ? "" : "not on the critical path") + "</tr>\n";
+      rows += "<tr>" + cell(each.input) + cell(each.change) + cell(format_time(each.step), true) +
+              cell(fmt::format("{:.3f} x", each.speedup), true) +
+              cell(each.critical ? "" : "not on the critical path") + "</tr>\n";
     }
-    out += "</tbody></table></div>\n";
+    out += "<h3>What the step depends on</h3>" +
+           scrolled_table(r.scenario + ": what the step depends on", "", rows);
   }
   for (const std::string& text : console::extrapolations(r)) {
     out += "<p class=\"warning\">extrapolated: " + escaped_html(text) + "</p>\n";
   }
   for (const std::string& text : r.warnings) out += "<p class=\"warning\">" + escaped_html(text) + "</p>\n";
   if (!r.inputs.empty()) {
-    out += "<h3>What it rests on</h3><div class=\"scroll\" tabindex=\"0\"><table><tbody>\n";
+    std::string rows;
     for (const ResolvedInput& input : r.inputs) {
-      out += "<tr>" + cell(input.path) + cell(input.value) +
-             cell(std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")) + "</tr>\n";
+      rows += "<tr>" + cell(input.path) + cell(input.value) +
+              cell(std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")) + "</tr>\n";
     }
-    out += "</tbody></table></div>\n";
+    out += "<h3>What it rests on</h3>" + scrolled_table(r.scenario + ": what it rests on", "", rows);
   }
   return out + "</details>\n";
 }
@@ -257,7 +266,7 @@ void write_html(std::span<const Result> results, const std::optional<ValidationS
   for (const std::string& section : extras.sections) sink(section);
   if (!results.empty()) sink("<h2>In detail</h2>\n");
   for (const Result& r : results.first(std::min(results.size(), most_shown_results)))
-    sink(details_of(r, results.size() == 1));
+    sink(details_of(r, results.size() == 1, results.size() <= most_printed_details));
   sink(left_out(most_shown_results, results.size()));
   sink("<footer>foretrain " FORETRAIN_VERSION "</footer>\n</main></body></html>\n");
 }

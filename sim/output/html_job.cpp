@@ -50,11 +50,13 @@ std::string table_of(std::span<const Result> results) {
     if (assumption.empty()) assumption = job.assumption;
   }
   if (rows.empty()) return "";
-  return "<h2>Jobs</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>scenario</th><th "
-         "class=\"n\">updates</th>"
-         "<th class=\"n\">time</th><th class=\"n\">90 % interval</th><th class=\"n\">GPU-hours</th>"
-         "<th class=\"n\">cost</th><th class=\"n\">speedup</th></tr></thead><tbody>\n" +
-         rows + "</tbody></table></div>\n" +
+  return "<h2>Jobs</h2>\n" +
+         scrolled_table(
+             "jobs",
+             "<th>scenario</th><th class=\"n\">updates</th><th class=\"n\">time</th><th class=\"n\">90 % "
+             "interval</th><th class=\"n\">GPU-hours</th><th class=\"n\">cost</th><th "
+             "class=\"n\">speedup</th>",
+             rows) +
          (assumption.empty() ? "" : "<p class=\"note\">assumed: " + escaped_html(assumption) + "</p>\n");
 }
 

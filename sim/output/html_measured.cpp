@@ -101,6 +101,7 @@ std::string html_scatter(std::span<const MeasuredRow> rows) {
   if (with_interval > 0) text += fmt::format("; the 90 % interval holds {} of {}", hits, with_interval);
   return "<h2>Predicted against measured</h2>\n<p>" + text + ".</p>\n" + svg_of(chart) +
          numbers_table(
+             chart.title,
              "<th>row, worst first</th><th class=\"n\">measured</th><th class=\"n\">predicted</th><th "
              "class=\"n\">90 % interval</th><th class=\"n\">error</th>",
              table) +
@@ -122,11 +123,10 @@ std::string html_run(const MeasuredRun& run) {
         "</tr>\n";
   }
   if (!rows.empty()) {
-    out +=
-        "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>of a step</th><th "
-        "class=\"n\">measured</th><th class=\"n\">predicted</th><th class=\"n\">error</th></tr></thead>"
-        "<tbody>\n" +
-        rows + "</tbody></table></div>\n";
+    out += scrolled_table(run.name + ": parts of a step",
+                          "<th>of a step</th><th class=\"n\">measured</th><th class=\"n\">predicted</th><th "
+                          "class=\"n\">error</th>",
+                          rows);
   }
   for (const SampledChart& chart : run.charts) out += svg_of_sampled(chart);
   return out;

@@ -28,10 +28,9 @@ std::optional<double> bandwidth_of(const Result& result) {
 }
 
 std::string legend(std::initializer_list<std::pair<int, const char*>> names) {
-  std::string out = "<p class=\"legend\">";
-  for (const auto& [colour, name] : names)
-    out += fmt::format("<span><i class=\"b{}\"></i>{}</span> ", colour, name);
-  return out + "</p>\n";
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const auto& [colour, name] : names) entries.emplace_back(fmt::format("b{}", colour), name);
+  return legend_of(entries);
 }
 
 }  // namespace

@@ -106,10 +106,11 @@ std::string html_timeline(const Timeline& timeline) {
     chart.rows.push_back({fmt::format("{}, {}", name_of_rank(timeline, key.first), name_of(key.second)),
                           pieces_of(slices, begin, whole)});
   }
-  std::string legend = "<p class=\"legend\">", head, rows;
+  std::vector<std::pair<std::string, std::string>> legend;
+  std::string head, rows;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     if (!occurs[k]) continue;
-    legend += fmt::format("<span><i class=\"b{}\"></i>{}</span> ", kinds[k].colour, kinds[k].name);
+    legend.emplace_back(fmt::format("b{}", kinds[k].colour), kinds[k].name);
     head += fmt::format("<th class=\"n\">{}</th>", kinds[k].name);
   }
   for (const int rank : ranks) {
@@ -119,8 +120,8 @@ std::string html_timeline(const Timeline& timeline) {
     }
     rows += "</tr>\n";
   }
-  return "<h2>What the ranks do when</h2>\n" + legend + "</p>\n" + svg_of(chart) +
-         numbers_table("<th>rank</th>" + head, rows) +
+  return "<h2>What the ranks do when</h2>\n" + legend_of(legend) + svg_of(chart) +
+         numbers_table(chart.title, "<th>rank</th>" + head, rows) +
          "<p class=\"note\">One step in the middle of many. Launches are shown where they fall into it: a "
          "host "
          "that is ahead has made them before.</p>\n";

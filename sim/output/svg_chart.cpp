@@ -34,7 +34,7 @@ std::string format_bytes_binary(double bytes) {
 
 std::string open_svg(double height, const std::string& title) {
   return fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\" "
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}: the numbers follow as a table\" "
       "xmlns=\"http://www.w3.org/2000/svg\">\n",
       width, height, escaped_html(title));
 }
@@ -98,8 +98,7 @@ std::vector<double> axis_ticks(double top, int count) {
 }
 
 std::string svg_of(const StackedBars& chart) {
-  constexpr double label_height = 26, bar_height = 16, row_gap = 10, top_margin = 4;
-  constexpr double row_height = label_height + bar_height + row_gap;
+  constexpr double bar_height = 16;
   double largest = 0;
   for (const auto& row : chart.rows) {
     double sum = 0;
@@ -107,28 +106,28 @@ std::string svg_of(const StackedBars& chart) {
     largest = std::max({largest, sum, row.high});
   }
   const double scale = largest > 0 ? (width - 8) / largest : 0;
-  std::string out = open_svg(top_margin + row_height * static_cast<double>(chart.rows.size()), chart.title);
-  double y = top_margin;
+  std::string out =
+      fmt::format("<div class=\"bars\" role=\"group\" aria-label=\"{}\">\n", escaped_html(chart.title));
   for (const auto& row : chart.rows) {
-    out += text_at(0, y + label_height - 7, row.label);
-    out += text_at(width, y + label_height - 7, row.value, "end", "v");
+    out += fmt::format(
+        "<div><span>{}</span><span class=\"v\">{}</span>\n<svg viewBox=\"0 0 {:.0f} {:.0f}\" "
+        "preserveAspectRatio=\"none\" aria-hidden=\"true\" xmlns=\"http://www.w3.org/2000/svg\">\n",
+        escaped_html(row.label), escaped_html(row.value), width, bar_height);
     double x = 0;
     for (const auto& part : row.parts) {
       if (part.value <= 0) continue;
-      out += fmt::format(
-          "<rect class=\"c{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>\n",
-          part.colour, number(x), number(y + label_height), number(part.value * scale), number(bar_height),
-          escaped_html(part.hint));
+      out += fmt::format("<rect class=\"c{}\" x=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>\n",
+                         part.colour, number(x), number(part.value * scale), number(bar_height),
+                         escaped_html(part.hint));
       x += part.value * scale;
     }
     if (row.high > row.low) {
-      const double middle = y + label_height + bar_height / 2;
+      constexpr double middle = bar_height / 2;
       out += line(row.low * scale, middle, row.high * scale, middle, "whisker");
-      for (const double end : {row.low, row.high}) {
+      for (const double end : {row.low, row.high})
         out += line(end * scale, middle - 4, end * scale, middle + 4, "whisker");
-      }
     }
-    y += row_height;
+    out += "</svg></div>\n";
   }
   std::string rows;
   for (const auto& row : chart.rows) {
@@ -137,7 +136,8 @@ std::string svg_of(const StackedBars& chart) {
     for (const auto& part : row.parts) rows += escaped_html(part.hint) + "; ";
     rows += "</td></tr>\n";
   }
-  return out + "</svg>\n" + numbers_table("<th>bar</th><th class=\"n\">whole</th><th>parts</th>", rows);
+  return out + "</div>\n" +
+         numbers_table(chart.title, "<th>bar</th><th class=\"n\">whole</th><th>parts</th>", rows);
 }
 
 namespace {
@@ -153,7 +153,8 @@ std::string numbers_of(const LineChart& chart) {
                           escaped_html(series.label), x, y);
     }
   }
-  return numbers_table("<th>line</th><th class=\"n\">" + escaped_html(chart.x_title) +
+  return numbers_table(chart.title,
+                       "<th>line</th><th class=\"n\">" + escaped_html(chart.x_title) +
                            "</th><th class=\"n\">" + escaped_html(chart.y_title) + "</th>",
                        rows);
 }
@@ -161,7 +162,8 @@ std::string numbers_of(const LineChart& chart) {
 }  // namespace
 
 std::string svg_of(const LineChart& chart) {
-  constexpr double left = 68, right = 12, top = 32, plot_height = 240, bottom = 46, legend_row = 26;
+  constexpr double left = 68, right = 24, top = 44, plot_height = 240, bottom = 60;
+  constexpr double letter = 12;  // as large as on a phone
   std::set<double> xs;
   double largest = 0;
   for (const auto& series : chart.series) {
@@ -182,16 +184,8 @@ std::string svg_of(const LineChart& chart) {
     return left + 8 + share * (width - left - right - 16);
   };
   auto place_y = [&](double y) { return top + plot_height * (1 - y / ticks.back()); };
-  // Two to a row where all labels are short enough for it.
-  constexpr double sample = 26, letter = 12;  // as large as on a phone
-  std::size_t columns = 2;
-  for (const auto& series : chart.series) {
-    if (sample + letter * static_cast<double>(series.label.size()) > (width - left) / 2) columns = 1;
-  }
-  const double height = top + plot_height + bottom +
-                        legend_row * static_cast<double>((chart.series.size() + columns - 1) / columns);
-  std::string out = open_svg(height, chart.title);
-  out += text_at(0, 18, chart.y_title, "start", "v");
+  std::string out = open_svg(top + plot_height + bottom, chart.title);
+  out += text_at(0, 21, chart.y_title, "start", "v");
   for (const double tick : ticks) {
     out += line(left, place_y(tick), width - right, place_y(tick), "grid");
     out += text_at(left - 6, place_y(tick) + 4, tick_text(tick), "end", "v");
@@ -200,11 +194,12 @@ std::string svg_of(const LineChart& chart) {
   for (const double x : xs) {
     const std::string text = chart.x_is_bytes ? format_bytes_binary(x) : tick_text(x);
     const double half = std::max(15.0, letter * static_cast<double>(text.size()) / 2);
-    if (place_x(x) - half < label_end || place_x(x) + half > width + letter) continue;
+    if (place_x(x) - half < label_end || place_x(x) + half > width) continue;
     label_end = place_x(x) + half + 10;
-    out += text_at(place_x(x), top + plot_height + 20, text, "middle", "v");
+    out += text_at(place_x(x), top + plot_height + 28, text, "middle", "v");
   }
-  out += text_at(width - right, top + plot_height + 40, chart.x_title, "end", "v");
+  out += text_at(width - right, top + plot_height + 52, chart.x_title, "end", "v");
+  std::vector<std::pair<std::string, std::string>> legend;
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const auto& series = chart.series[s];
     const std::string style =
@@ -226,17 +221,13 @@ std::string svg_of(const LineChart& chart) {
       for (const double end : {low, high})
         out += line(middle - 4, place_y(end), middle + 4, place_y(end), "whisker");
     }
-    const double x = left + static_cast<double>(s % columns) * (width - left) / 2;
-    const double y = top + plot_height + bottom + legend_row * (static_cast<double>(s / columns) + 0.5);
-    out += fmt::format("<polyline class=\"{}\" points=\"{},{} {},{}\"/>\n", style, number(x), number(y - 4),
-                       number(x + 20), number(y - 4));
-    out += text_at(x + sample, y, series.label, "start", "v");
+    legend.emplace_back(style, series.label);
   }
-  return out + "</svg>\n" + numbers_of(chart);
+  return legend_of(legend) + out + "</svg>\n" + numbers_of(chart);
 }
 
 std::string svg_of(const SpanChart& chart) {
-  constexpr double label_height = 24, bar_height = 18, row_gap = 6, axis = 30;
+  constexpr double label_height = 28, bar_height = 18, row_gap = 6, axis = 34;
   constexpr double row_height = label_height + bar_height + row_gap;
   double last = 0;
   for (const auto& row : chart.rows) {
@@ -250,7 +241,7 @@ std::string svg_of(const SpanChart& chart) {
     const double x = ticks[t] * scale / 1e3;
     out += line(x, 0, x, bottom + 4, "grid");
     const bool is_last = t + 1 == ticks.size();
-    out += text_at(x, bottom + 22, tick_text(ticks[t]) + (is_last ? " ms" : ""),
+    out += text_at(x, bottom + 26, tick_text(ticks[t]) + (is_last ? " ms" : ""),
                    t == 0    ? "start"
                    : is_last ? "end"
                              : "middle",
@@ -297,8 +288,7 @@ std::vector<double> log_ticks(double first, double last) {
 }  // namespace
 
 std::string svg_of(const ScatterChart& chart) {
-  constexpr double left = 68, right = 16, top = 32, side = width - left - right, bottom = 50;
-  constexpr double legend_row = 26;
+  constexpr double left = 68, right = 24, top = 44, side = width - left - right, bottom = 60;
   if (chart.points.empty()) return "";
   double first = 1e300, last = -1e300;
   for (const auto& point : chart.points) {
@@ -313,9 +303,8 @@ std::string svg_of(const ScatterChart& chart) {
   };
   const auto at_x = [&](double value) { return left + place(std::log10(value)); };
   const auto at_y = [&](double value) { return top + side - place(std::log10(value)); };
-  std::string out =
-      open_svg(top + side + bottom + legend_row * static_cast<double>(chart.labels.size()), chart.title);
-  out += text_at(0, 18, chart.y_title, "start", "v");
+  std::string out = open_svg(top + side + bottom, chart.title);
+  out += text_at(0, 21, chart.y_title, "start", "v");
   double labelled = -1e9;
   for (const double tick : log_ticks(first, last)) {
     out += line(left + place(tick), top, left + place(tick), top + side, "grid");
@@ -324,10 +313,10 @@ std::string svg_of(const ScatterChart& chart) {
     if (place(tick) - labelled < least_distance) continue;
     labelled = place(tick);
     const std::string text = tick_text(std::round(std::pow(10, tick) * 1e4) / 1e4);
-    out += text_at(left + place(tick), top + side + 20, text, "middle", "v");
+    out += text_at(left + place(tick), top + side + 28, text, "middle", "v");
     out += text_at(left - 6, top + side - place(tick) + 4, text, "end", "v");
   }
-  out += text_at(left + side, top + side + 42, chart.x_title, "end", "v");
+  out += text_at(left + side, top + side + 52, chart.x_title, "end", "v");
   std::vector<double> ratios = chart.bounds;
   ratios.push_back(1);
   for (const double ratio : ratios) {
@@ -344,19 +333,31 @@ std::string svg_of(const ScatterChart& chart) {
     out += fmt::format("<circle class=\"s{}\" cx=\"{}\" cy=\"{}\" r=\"4\"><title>{}</title></circle>\n",
                        point.kind, number(at_x(point.x)), number(at_y(point.y)), escaped_html(point.hint));
   }
-  for (std::size_t i = 0; i < chart.labels.size(); ++i) {
-    const double y = top + side + bottom + legend_row * (static_cast<double>(i) + 0.5);
-    out += fmt::format("<circle class=\"s{}\" cx=\"{}\" cy=\"{}\" r=\"4\"/>\n", i, number(left + 6),
-                       number(y - 4));
-    out += text_at(left + 18, y, chart.labels[i], "start", "v");
-  }
-  return out + "</svg>\n";
+  std::vector<std::pair<std::string, std::string>> legend;
+  for (std::size_t i = 0; i < chart.labels.size(); ++i)
+    legend.emplace_back(fmt::format("dot s{}", i), chart.labels[i]);
+  return legend_of(legend) + out + "</svg>\n";
 }
 
-std::string numbers_table(const std::string& head, const std::string& rows) {
-  return "<details class=\"data\"><summary>The numbers</summary><div class=\"scroll\" "
-         "tabindex=\"0\"><table><thead><tr>" +
-         head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div></details>\n";
+std::string scrolled_table(std::string_view name, const std::string& head, const std::string& rows,
+                           bool is_tall) {
+  return fmt::format(
+             "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>{}<tbody>\n",
+             is_tall ? " tall" : "", escaped_html(name),
+             head.empty() ? "" : "<thead><tr>" + head + "</tr></thead>") +
+         rows + "</tbody></table></div>\n";
+}
+
+std::string numbers_table(std::string_view chart, const std::string& head, const std::string& rows) {
+  return "<details class=\"data\"><summary>The numbers</summary>" +
+         scrolled_table(fmt::format("{}: the numbers", chart), head, rows) + "</details>\n";
+}
+
+std::string legend_of(std::span<const std::pair<std::string, std::string>> entries) {
+  std::string out = "<p class=\"legend\">";
+  for (const auto& [style, name] : entries)
+    out += fmt::format("<span><i class=\"{}\"></i>{}</span> ", style, escaped_html(name));
+  return out + "</p>\n";
 }
 
 }  // namespace foretrain

@@ -2,6 +2,7 @@
 // and scale to its width.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,7 +13,8 @@ namespace foretrain {
 // Text for HTML and SVG, attributes included.
 std::string escaped_html(std::string_view text);
 
-// A bar of parts for each row, all on one scale that starts at zero.
+// A bar of parts for each row, all on one scale that starts at zero; labels are text of the page and break as
+// it does.
 struct StackedBars {
   struct Part {
     double value = 0;
@@ -75,8 +77,16 @@ struct ScatterChart {
 };
 std::string svg_of(const ScatterChart& chart);
 
-// The numbers of a chart for those who do not see it, folded away: cells of the head, rows of the body.
-std::string numbers_table(const std::string& head, const std::string& rows);
+// A table that scrolls by itself where the page is too narrow; its name is for readers who do not see it.
+// Cells of the head (none: no head), rows of the body; a tall one scrolls downwards, too.
+std::string scrolled_table(std::string_view name, const std::string& head, const std::string& rows,
+                           bool is_tall = false);
+
+// The numbers of a chart for those who do not see it, folded away.
+std::string numbers_table(std::string_view chart, const std::string& head, const std::string& rows);
+
+// What colours and lines stand for: classes of the style sheet and names.
+std::string legend_of(std::span<const std::pair<std::string, std::string>> entries);
 
 // Round numbers from zero to `top` or a little above, about `count` of them: 0, 5, 10, ...
 std::vector<double> axis_ticks(double top, int count);
