@@ -4,13 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <filesystem>
-#include <map>
-#include <system_error>
 
 #include "app/help.hpp"
 #include "app/messages.hpp"
+#include "app/overwriting.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/spelling.hpp"
@@ -62,38 +59,6 @@ void refuse_unknown_options(const Verb& verb, const CLI::App& command,
                                     did_you_mean(name, known), verb.name)});
   }
   if (!findings.empty()) throw Error(std::move(findings));
-}
-
-// No result may be written over a file that is read: by canonical names, so that links and ./ are seen
-// through.
-void refuse_outputs_over_inputs(const Verb& verb, const CLI::App& command) {
-  if (std::string_view(verb.name) == "run")
-    return;  // it has folders and checkpoints besides, and refuses itself
-  constexpr std::array outputs{"--json", "--csv", "--trace", "--report", "--out"};
-  constexpr std::array inputs{"--profile", "--costs-from"};
-  const auto is_one_of = [](const CLI::Option& option, const auto& names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return option.check_name(name); });
-  };
-  std::map<std::string, std::string> read;  // canonical name to the name that was given
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_positional() && !is_one_of(*option, inputs)) continue;
-    for (const std::string& name : option->results()) {
-      std::error_code error;
-      const std::filesystem::path real = std::filesystem::canonical(name, error);
-      if (!error && std::filesystem::is_regular_file(real, error)) read.emplace(real.string(), name);
-    }
-  }
-  for (const CLI::Option* option : command.get_options()) {
-    if (!is_one_of(*option, outputs)) continue;
-    for (const std::string& name : option->results()) {
-      std::error_code error;
-      const std::filesystem::path real = std::filesystem::weakly_canonical(name, error);
-      const auto found = error ? read.end() : read.find(real.string());
-      if (found == read.end()) continue;
-      throw Error(ErrorKind::input, fmt::format("{}: {} {} would overwrite {}, which is read", verb.name,
-                                                option->get_name(), name, found->second));
-    }
-  }
 }
 
 }  // namespace

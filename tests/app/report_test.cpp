@@ -103,6 +103,18 @@ TEST_CASE("no verb writes over a file that it reads") {
   }
   CHECK(read_file(scenario) == scenario_text);
   CHECK(read_file(folder.path("r.json")) == result);
+  // Nor over one that a scenario names.
+  const std::string steps = "steps: [[32, 71 ms], [64, 130 ms]]\n";
+  const std::string profile = folder.write("p.yaml", steps);
+  const std::string named =
+      folder.write("named.yaml",
+                   "model: resnet50\nprofile: p.yaml\nbatch: { per_worker: 32 }\ncluster: { "
+                   "topology: one-node, workers: 1 }\n");
+  REQUIRE(run_foretrain({"simulate", named, "-q"}).status == 0);
+  const Finished done = run_foretrain({"simulate", named, "--json", folder.path("./p.yaml")});
+  CHECK(done.status == 2);
+  CHECK(done.err.find("would overwrite p.yaml of ") != std::string::npos);
+  CHECK(read_file(profile) == steps);
 }
 
 TEST_CASE("a report of no result is refused and nothing is written") {

@@ -133,8 +133,9 @@ TEST_CASE("outputs that are one file, or an input, are refused before anything i
   };
   refused({two, "--out", record, "--checkpoint", record}, "--out and --checkpoint both write to");
   refused({two, "--out", record, "--curve", folder.path("./out.json")}, "--out and --curve both write to");
-  refused({as_json, "--out", as_json}, "--out would overwrite the scenario");
-  refused({two, "--out", two}, "a record is called .json or .json.gz");
+  refused({as_json, "--out", as_json}, "would overwrite");
+  refused({two, "--out", record, "--checkpoint", two}, "would overwrite");
+  refused({two, "--out", two}, "would overwrite");
   refused({two, "--out", record, "--curve", folder.path("none/c.csv")}, "cannot write: there is no folder");
   refused({two, "--out", record, "--checkpoint", folder.path("none/c")}, "cannot write: there is no folder");
   refused({two, "--out", "-"}, "a record is called .json or .json.gz");
