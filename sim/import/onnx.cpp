@@ -72,7 +72,7 @@ class Builder {
   void put(const OnnxNode& node, const char* kind, const std::string& name, const std::string& from,
            const std::string& keys) {
     out_ += fmt::format("  - {}: {{ name: \"{}\", from: {}{} }}\n", kind, name, from, keys);
-    if (!node.outputs.empty()) layer_of_[node.outputs.front()] = name;
+    layer_of_[node.outputs.front()] = name;
   }
 
   std::string source(const std::string& tensor) {
@@ -113,7 +113,8 @@ class Builder {
   void add(const OnnxNode& node) {
     static const std::set<std::string> nothing = {"Identity", "Dropout", "Cast", "Softmax", "LogSoftmax"};
     static const std::set<std::string> of_shapes = {"Constant", "Shape", "Unsqueeze", "Slice"};
-    if (node.inputs.empty() || of_shapes.contains(node.kind)) return;
+    // Without an output it is nothing's input either.
+    if (node.inputs.empty() || node.outputs.empty() || of_shapes.contains(node.kind)) return;
     const std::string from = source(node.inputs.front());
     std::string keys;
     if (nothing.contains(node.kind)) {

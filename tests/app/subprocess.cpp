@@ -42,7 +42,12 @@ Finished run_command(const std::vector<std::string>& command, const RunOptions& 
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const auto start = std::chrono::steady_clock::now();
+  // No signal may find the child before it is the command, with this program's handlers.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t child = ::fork();
+  if (child != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (child < 0) throw std::runtime_error("no fork");
   if (child == 0) {
     ::dup2(in.read_end, STDIN_FILENO);
@@ -52,7 +57,10 @@ Finished run_command(const std::vector<std::string>& command, const RunOptions& 
       const std::size_t equals = variable.find('=');
       ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
     }
-    std::signal(SIGPIPE, SIG_DFL);
+    // Those that doctest catches, and those that end a pipe.
+    for (const int handled : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGILL, SIGFPE, SIGSEGV, SIGABRT})
+      std::signal(handled, SIG_DFL);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::execvp(arguments[0], arguments.data());
     ::_exit(127);
   }
