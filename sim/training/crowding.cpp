@@ -1,28 +1,40 @@
 #include "sim/training/crowding.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "sim/base/quantile.hpp"
+#include "sim/training/whole_steps.hpp"
 
 namespace foretrain {
 
-double crowding_factor(const Profile& profile, const std::string& model, Precision precision, int workers) {
-  if (profile.device != "cpu" || workers < 2) return 1;
-  std::vector<double> own, any;  // what each other worker adds
+std::vector<AddedByOther> added_by_others(const Profile& profile, const std::string& model,
+                                          Precision precision, const AloneOf& alone_of) {
+  std::vector<AddedByOther> own, any;
   for (const OverlapEntry& entry : profile.overlaps) {
     if (entry.ranks < 2 || !(entry.alone.median > 0)) continue;
     for (const StepEntry& step : profile.steps) {
-      const bool is_same = step.model == entry.model && step.precision == entry.precision &&
-                           step.batch == entry.batch && step.sequence == entry.sequence;
-      if (!is_same || !(step.step.median > 0)) continue;
-      const double added = std::max(0.0, entry.alone.median / step.step.median - 1) / (entry.ranks - 1);
+      if (!is_step_of(step, entry.model, entry.precision, entry.sequence) || step.batch != entry.batch)
+        continue;
+      const std::optional<double> alone = alone_of(step);
+      if (!alone) continue;
+      const AddedByOther added{std::max(0.0, entry.alone.median / *alone - 1) / (entry.ranks - 1),
+                               entry.ranks};
       any.push_back(added);
       if (entry.model == model && entry.precision == precision) own.push_back(added);
     }
   }
-  const std::vector<double>& added = own.empty() ? any : own;
-  return added.empty() ? 1 : 1 + median(added) * (workers - 1);
+  return own.empty() ? any : own;
+}
+
+double crowding_factor(const Profile& profile, const std::string& model, Precision precision, int workers) {
+  if (profile.device != "cpu" || workers < 2) return 1;
+  const AloneOf whole_step = [](const StepEntry& step) {
+    return step.step.median > 0 ? std::optional(step.step.median) : std::nullopt;
+  };
+  std::vector<double> shares;
+  for (const AddedByOther& added : added_by_others(profile, model, precision, whole_step))
+    shares.push_back(added.share);
+  return shares.empty() ? 1 : 1 + median(shares) * (workers - 1);
 }
 
 }  // namespace foretrain

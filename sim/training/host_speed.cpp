@@ -3,24 +3,25 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "sim/base/quantile.hpp"
+#include "sim/training/crowding.hpp"
 #include "sim/training/whole_steps.hpp"
 
 namespace foretrain {
 namespace {
 
-// Of the step, from which on it is its host that makes it long.
-constexpr double busy_host = 0.9;
 // Steps of more or fewer launches by this factor are other programs.
 constexpr double like_launches = 1.3;
 // Fewer windows of a model do not show how far its host strays.
 constexpr std::size_t enough_windows = 4;
 
-bool is_host_bound(const StepEntry& entry) {
-  return entry.step.repetitions > 0 && entry.host.median >= busy_host * entry.step.median;
+// A step of a trace was never timed.
+bool is_timed_and_bound(const StepEntry& entry) {
+  return entry.step.repetitions > 0 && is_host_bound(entry);
 }
 
 // Seconds a launch.
@@ -28,12 +29,8 @@ std::vector<double> windows_of(const StepEntry& entry) {
   std::vector<double> windows;
   if (!(entry.launches > 0) || entry.host.repetitions == 0 || !(entry.host.median > 0)) return windows;
   windows.push_back(entry.host.median / entry.launches);
-  if (is_host_bound(entry)) windows.push_back(entry.step.median / entry.launches);
+  if (is_timed_and_bound(entry)) windows.push_back(entry.step.median / entry.launches);
   return windows;
-}
-
-bool is_of(const StepEntry& entry, const std::string& model, Precision precision, std::int64_t sequence) {
-  return entry.model == model && entry.precision == precision && entry.sequence == sequence;
 }
 
 // Of all steps of the profile, over the median of their model's.
@@ -65,7 +62,8 @@ HostSpeed host_speed(const Profile& profile, const std::string& model, Precision
                      std::int64_t sequence, std::int64_t batch) {
   std::map<std::int64_t, const StepEntry*> entries;  // the latest of each batch
   for (const StepEntry& entry : profile.steps) {
-    if (is_of(entry, model, precision, sequence) && !windows_of(entry).empty()) entries[entry.batch] = &entry;
+    if (is_step_of(entry, model, precision, sequence) && !windows_of(entry).empty())
+      entries[entry.batch] = &entry;
   }
   HostSpeed speed;
   if (!entries.empty()) {
@@ -101,30 +99,18 @@ HostSpeed host_speed(const Profile& profile, const std::string& model, Precision
 LaunchContention launch_contention(const Profile& profile, const std::string& model, Precision precision,
                                    int workers) {
   if (profile.device != "cuda" || workers < 2) return {};
-  struct Added {
-    double seen, on_line;  // as far as calibration had threads; in proportion to how many others there are
+  const AloneOf issued_alone = [&](const StepEntry& step) -> std::optional<double> {
+    if (!is_timed_and_bound(step) || !(step.launches > 0)) return std::nullopt;
+    return host_speed(profile, step.model, step.precision, step.sequence, step.batch).factor *
+           step.host.median;
   };
-  std::vector<Added> own, any;
-  for (const OverlapEntry& entry : profile.overlaps) {
-    if (entry.ranks < 2 || !(entry.alone.median > 0)) continue;
-    for (const StepEntry& step : profile.steps) {
-      if (!is_of(step, entry.model, entry.precision, entry.sequence) || step.batch != entry.batch) continue;
-      if (!is_host_bound(step) || !(step.launches > 0)) continue;
-      const HostSpeed speed = host_speed(profile, entry.model, entry.precision, entry.sequence, entry.batch);
-      const double alone = speed.factor * step.host.median;
-      const double each = std::max(0.0, entry.alone.median / alone - 1) / (entry.ranks - 1);
-      const Added added{each * (std::min(workers, entry.ranks) - 1), each * (workers - 1)};
-      any.push_back(added);
-      if (entry.model == model && entry.precision == precision) own.push_back(added);
-    }
-  }
-  const std::vector<Added>& found = own.empty() ? any : own;
+  const std::vector<AddedByOther> found = added_by_others(profile, model, precision, issued_alone);
   if (found.empty()) return {};
   std::vector<double> seen;
   double most = 0;
-  for (const Added& added : found) {
-    seen.push_back(added.seen);
-    most = std::max(most, added.on_line);
+  for (const AddedByOther& added : found) {
+    seen.push_back(added.share * (std::min(workers, added.ranks) - 1));
+    most = std::max(most, added.share * (workers - 1));
   }
   const double factor = 1 + median(seen), least = 1 + *std::min_element(seen.begin(), seen.end());
   return {factor, (1 + most) / factor - 1, 1 - least / factor};

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/training/batch_curve.hpp"
+#include "sim/training/whole_steps.hpp"
 
 namespace foretrain {
 namespace {
@@ -79,8 +80,7 @@ std::optional<double> workspace_of_steps(const Model& model, std::int64_t batch,
                                          const Profile& profile) {
   std::map<std::int64_t, double> known;
   for (const StepEntry& entry : profile.steps) {
-    const bool belongs =
-        entry.model == model.name && entry.precision == precision && entry.sequence == model.sequence;
+    const bool belongs = is_step_of(entry, model.name, precision, model.sequence);
     if (belongs && entry.workspace_bytes > 0) known.emplace(entry.batch, entry.workspace_bytes);
   }
   if (known.empty()) return std::nullopt;
@@ -110,8 +110,7 @@ double unaccounted(const Model& model, std::int64_t batch, Precision precision, 
                    const Profile& profile) {
   std::map<std::int64_t, const StepEntry*> known;
   for (const StepEntry& entry : profile.steps) {
-    const bool belongs =
-        entry.model == model.name && entry.precision == precision && entry.sequence == model.sequence;
+    const bool belongs = is_step_of(entry, model.name, precision, model.sequence);
     if (belongs && entry.peak_bytes > 0 && entry.workspace_bytes > 0) known[entry.batch] = &entry;
   }
   if (known.empty()) return 0;

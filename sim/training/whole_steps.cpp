@@ -23,6 +23,15 @@ double share_between(std::int64_t low, std::int64_t high, std::int64_t batch) {
   return (log_of(batch) - log_of(low)) / (log_of(high) - log_of(low));
 }
 
+bool is_step_of(const StepEntry& entry, const std::string& model, Precision precision,
+                std::int64_t sequence) {
+  return entry.model == model && entry.precision == precision && entry.sequence == sequence;
+}
+
+bool is_host_bound(const StepEntry& entry) {
+  return entry.step.median > 0 && entry.host.median >= busy_host * entry.step.median;
+}
+
 TimedParts timed_parts(const Profile& profile, const std::string& model, Precision precision,
                        std::int64_t batch, std::int64_t sequence) {
   std::map<std::string_view, double> layers, work;
@@ -55,9 +64,8 @@ TimedParts timed_parts(const Profile& profile, const std::string& model, Precisi
 double whole_over_parts(const Model& model, const Profile& profile, Precision precision, std::int64_t batch) {
   std::map<std::int64_t, double> steps;  // the latest of each batch
   for (const StepEntry& entry : profile.steps) {
-    if (entry.model != model.name || entry.precision != precision || entry.sequence != model.sequence)
-      continue;
-    if (entry.step.median > 0 && entry.host.median < busy_host * entry.step.median) {
+    if (!is_step_of(entry, model.name, precision, model.sequence)) continue;
+    if (entry.step.median > 0 && !is_host_bound(entry)) {
       steps[entry.batch] = entry.step.median;
     } else {
       steps.erase(entry.batch);
@@ -84,13 +92,11 @@ double shortest_over_parts(const Model& model, const Profile& profile, Precision
                            std::int64_t batch) {
   std::map<std::int64_t, double> ratios;  // the latest of each batch
   for (const StepEntry& entry : profile.steps) {
-    if (entry.model != model.name || entry.precision != precision || entry.sequence != model.sequence)
-      continue;
+    if (!is_step_of(entry, model.name, precision, model.sequence)) continue;
     const TimedParts parts = timed_parts(profile, model.name, precision, entry.batch, model.sequence);
     const double sum = parts.passes + parts.beside;
-    const bool is_bound = entry.step.median > 0 && entry.host.median >= busy_host * entry.step.median;
     ratios[entry.batch] =
-        is_bound && parts.has_update && sum > entry.step.median ? entry.step.median / sum : 1;
+        is_host_bound(entry) && parts.has_update && sum > entry.step.median ? entry.step.median / sum : 1;
   }
   if (ratios.empty()) return 1;
   const auto above = ratios.lower_bound(batch);

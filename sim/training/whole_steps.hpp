@@ -14,6 +14,11 @@ namespace foretrain {
 // StepWorkEntry::what of a whole step captured as one CUDA graph: its time, and the host's to launch it.
 inline constexpr const char* captured_step_work = "captured_step";
 
+// A step of that model, precision and length of sequence.
+bool is_step_of(const StepEntry& entry, const std::string& model, Precision precision, std::int64_t sequence);
+// It may be the host that makes it long.
+bool is_host_bound(const StepEntry& entry);
+
 // Seconds of the device for one step as its parts were timed at a batch and a length of sequence, the latest
 // of each.
 struct TimedParts {
