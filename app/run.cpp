@@ -46,6 +46,7 @@ struct Options {
   double time_limit = 30;
   double monitor = 100;  // milliseconds
   bool monitor_cost = false;
+  bool losses = false;
   double soak = 0;
   std::uint64_t seed = 1;
 };
@@ -276,6 +277,12 @@ void write_scalars(const RunRecord& record, const std::string& folder) {
   }
   for (const RunEvent& event : record.events)
     if (event.what == "adaptation") measured.push_back({now, event.step, "loss", event.loss});
+  for (const RankRecord& rank : record.ranks) {
+    double end = 0;
+    for (std::size_t i = 0; i < std::min(rank.loss.size(), rank.step.size()); ++i)
+      measured.push_back({end += rank.step[i], static_cast<std::int64_t>(i) + 1,
+                          fmt::format("loss/rank{}", rank.rank), rank.loss[i]});
+  }
   for (const MonitorSeries& series : record.monitor) {
     const std::string tag = fmt::format("{}/node{}{}", series.what, series.node,
                                         series.device < 0 ? "" : fmt::format(".gpu{}", series.device));
@@ -323,6 +330,7 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
   how.rank.phase_every = options.phase_every;
   how.rank.seed = options.seed;
   how.rank.noise_every = options.noise_every;
+  how.rank.each_loss = options.losses;
   how.rank.data = make_data_source(options.data, *planned.scenario->model, options.seed);
   how.job = job_plan(*planned.scenario);
   if (writes && how.job && how.job->saves && options.checkpoint.empty())
@@ -531,6 +539,9 @@ Action prepare_run(CLI::App& command) {
           "--data")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
+  command.add_flag(
+      "--losses", options->losses,
+      "keep the loss of every step that counts; the host then waits for each, and steps take longer");
   command
       .add_option("--data", options->data,
                   "synthetic (default), learnable, cifar10:FOLDER, text:PATH, words:PATH")

@@ -76,6 +76,7 @@ void each_member(Record& r, Visit& visit) {
   visit(r.buckets), visit(r.warmup);
   visit(r.useful_units), visit(r.padded_units);
   visit(r.peak_bytes), visit(r.launches), visit(r.checksum), visit(r.first_loss), visit(r.last_loss);
+  visit(r.loss);
 }
 
 template <typename Bucket, typename Visit>

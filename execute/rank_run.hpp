@@ -61,6 +61,7 @@ struct RankOptions {
   std::shared_ptr<const DataSource> data;  // null: one synthetic batch a rank, made on the device
   // Counted steps after which the noise of gradients is looked at, again and again; 0: never. Needs data.
   int noise_every = 0;
+  bool each_loss = false;        // read after every counted step, which the host then waits for
   const RankJob* job = nullptr;  // null: RunLength holds
   RunTimeline* timeline = nullptr;
   // Where it is set, the cost of sampling is measured after the counted steps: blocks of steps in turn with

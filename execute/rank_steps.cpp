@@ -209,6 +209,10 @@ bool RankSteps::issue_step() {
   const StepMarks& marks = meter_.begin_step(phases);
   running_.trainer->issue_step(marks, [this](int) { next_batch(); });
   meter_.step_issued();
+  if (counts_ && options_.each_loss) {
+    meter_.drain();
+    record_.loss.push_back(running_.program->loss());
+  }
   if (counts_) ++counted_issued_;
   ++step_;
   ++update_;

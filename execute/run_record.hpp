@@ -38,6 +38,7 @@ struct RankRecord {
   double launches = 0;         // a step
   std::uint64_t checksum = 0;  // of the weights at the end
   double first_loss = 0, last_loss = 0;
+  std::vector<double> loss;  // of every counted step, before its update, where it was asked for
 };
 
 // Sampled beside the run; times in seconds since the first counted step (negative in the warm-up).

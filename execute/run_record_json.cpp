@@ -63,6 +63,7 @@ void describe(Archive& a, RankRecord& r) {
   a.optional("checksum", checksum);
   a.optional("first_loss", r.first_loss);
   a.optional("last_loss", r.last_loss);
+  a.optional("loss", r.loss);
   a.check(from_hexadecimal(checksum, r.checksum), "has a checksum that is no hexadecimal number");
   a.check(r.rank >= 0 && r.node >= 0, "has a negative place");
   a.check(none_negative(r.step) && none_negative(r.step_host) && none_negative(r.warmup),

@@ -35,6 +35,7 @@ void trim_to_common_steps(std::vector<RankRecord>& ranks) {
     rank.step_host.resize(common);
     if (rank.useful_units.size() > common) rank.useful_units.resize(common);
     if (rank.padded_units.size() > common) rank.padded_units.resize(common);
+    if (rank.loss.size() > common) rank.loss.resize(common);
   }
 }
 
@@ -44,6 +45,9 @@ void note_divergence(RunRecord& record) {
     if (std::isfinite(rank.first_loss) && std::isfinite(rank.last_loss)) continue;
     if (!std::isfinite(rank.first_loss)) rank.first_loss = 0;
     if (!std::isfinite(rank.last_loss)) rank.last_loss = 0;
+    const auto wrong =
+        std::find_if_not(rank.loss.begin(), rank.loss.end(), [](double loss) { return std::isfinite(loss); });
+    rank.loss.erase(wrong, rank.loss.end());
     record.findings.push_back(
         {0, "divergence", "",
          fmt::format(
@@ -68,9 +72,10 @@ void append_ranks(std::vector<RankRecord>& to, std::vector<RankRecord> from) {
       continue;
     }
     RankRecord joined = rank;
-    for (auto member : {&RankRecord::step, &RankRecord::step_host, &RankRecord::forward,
-                        &RankRecord::backward, &RankRecord::exposed_communication, &RankRecord::optimizer,
-                        &RankRecord::warmup, &RankRecord::useful_units, &RankRecord::padded_units}) {
+    for (auto member :
+         {&RankRecord::step, &RankRecord::step_host, &RankRecord::forward, &RankRecord::backward,
+          &RankRecord::exposed_communication, &RankRecord::optimizer, &RankRecord::warmup,
+          &RankRecord::useful_units, &RankRecord::padded_units, &RankRecord::loss}) {
       joined.*member = (*known).*member;
       append(joined.*member, rank.*member);
     }

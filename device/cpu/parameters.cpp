@@ -6,7 +6,6 @@
 
 #include "device/cpu/optimizer.hpp"
 #include "device/initial_weights.hpp"
-#include "sim/base/random.hpp"
 
 namespace foretrain::device::cpu {
 namespace {
@@ -38,9 +37,11 @@ Parameters::Parameters(const Model& model, const BuildOptions& options,
     counts_.push_back(parameter.elements);
     float* values = weights_.as() + offsets_[p];
     const double constant = initial_constant(model, p), deviation = initial_deviation(model, parameter);
-    RandomStream stream(options.seed, {p});
-    for (std::int64_t i = 0; i < parameter.elements; ++i)
-      values[i] = static_cast<float>(parameter.shape.size() <= 1 ? constant : stream.normal() * deviation);
+    for (std::int64_t i = 0; i < parameter.elements; ++i) {
+      values[i] = parameter.shape.size() <= 1
+                      ? static_cast<float>(constant)
+                      : static_cast<float>(deviation) * initial_normal(options.seed, p, i);
+    }
   }
   statistics_.resize(model.layers.size());
   for (std::size_t i = 0; i < model.layers.size(); ++i) {

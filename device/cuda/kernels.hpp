@@ -168,6 +168,10 @@ void images_to_channels_last(std::int64_t batch, std::int64_t channels, std::int
 // Normal numbers with the standard deviation given, a function of seed and index alone.
 void fill_normal(std::int64_t count, void* to, Scalar type, float deviation, std::uint64_t seed,
                  cudaStream_t stream);
+// A parameter's initial weights: `seed` is its own (device/initial_weights.hpp), and index that of the
+// model's layout, (out, in, pixel), while they lie as (out, pixel, in).
+void fill_weights(std::int64_t count, float* to, std::int64_t in, std::int64_t pixels, float deviation,
+                  std::uint64_t seed, cudaStream_t stream);
 void fill_labels(std::int64_t count, std::int32_t* to, std::int32_t classes, std::uint64_t seed,
                  cudaStream_t stream);
 // Sum of a hash of each element and its index, order-independent; *sum must be 0 before.

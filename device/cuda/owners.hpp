@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/check.hpp"
 
@@ -84,6 +86,21 @@ class DeviceMemory {
   MemoryAccount* account_ = nullptr;
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
+};
+
+// Device memory for one purpose of several users, of whom one at a time needs it. It does not move.
+class SharedMemory {
+ public:
+  // At least so many bytes: the smallest there is, or new ones.
+  std::shared_ptr<DeviceMemory> of(MemoryAccount& account, std::int64_t bytes) {
+    std::shared_ptr<DeviceMemory> best;
+    for (const auto& held : held_)
+      if (held->bytes() >= bytes && (!best || held->bytes() < best->bytes())) best = held;
+    return best ? best : held_.emplace_back(std::make_shared<DeviceMemory>(account, bytes));
+  }
+
+ private:
+  std::vector<std::shared_ptr<DeviceMemory>> held_;
 };
 
 // Host memory that the device reaches; mapped at the same address.

@@ -90,8 +90,8 @@ void Parameters::initialize(std::uint64_t seed, cudaStream_t stream) {
     const Parameter& parameter = model_.parameters[p];
     float* to = master(static_cast<int>(p));
     if (parameter.shape.size() >= 2) {
-      fill_normal(parameter.elements, to, Scalar::f32,
-                  static_cast<float>(initial_deviation(model_, parameter)), seed * 1'000'003 + p, stream);
+      fill_weights(parameter.elements, to, parameter.elements / parameter.shape[0] / pixels_[p], pixels_[p],
+                   static_cast<float>(initial_deviation(model_, parameter)), initial_seed(seed, p), stream);
       continue;
     }
     const std::vector<float> values(static_cast<std::size_t>(parameter.elements),

@@ -75,12 +75,25 @@ __global__ void images_kernel(int64_t batch, int64_t channels, int64_t pixels, c
   }
 }
 
+// Of mean 0 and deviation 1, as device/initial_weights.hpp has it for the host.
+__device__ float normal(uint64_t seed, int64_t index) {
+  const uint64_t bits = mix(mix(seed) + static_cast<uint64_t>(index));
+  const float u = (static_cast<float>(bits >> 40) + 1.0f) * 0x1p-24f;
+  const float v = static_cast<float>(bits & 0xffffff) * 0x1p-24f;
+  return sqrtf(-2 * logf(u)) * cospif(2 * v);
+}
+
 __global__ void normal_kernel(int64_t count, void* to, Scalar type, float deviation, uint64_t seed) {
+  for (int64_t index = first_item(); index < count; index += item_step())
+    store_scalar(to, index, type, deviation * normal(seed, index));
+}
+
+// Numbered as the model has them, (out, in, pixel); they lie as (out, pixel, in).
+__global__ void weights_kernel(int64_t count, float* to, int64_t in, int64_t pixels, float deviation,
+                               uint64_t seed) {
   for (int64_t index = first_item(); index < count; index += item_step()) {
-    const uint64_t bits = mix(mix(seed) + static_cast<uint64_t>(index));
-    const float u = (static_cast<float>(bits >> 40) + 1.0f) * 0x1p-24f;
-    const float v = static_cast<float>(bits & 0xffffff) * 0x1p-24f;
-    store_scalar(to, index, type, deviation * sqrtf(-2 * logf(u)) * cospif(2 * v));
+    const int64_t out = index / (pixels * in), pixel = index / in % pixels, channel = index % in;
+    to[index] = deviation * normal(seed, (out * in + channel) * pixels + pixel);
   }
 }
 
@@ -146,6 +159,12 @@ void images_to_channels_last(std::int64_t batch, std::int64_t channels, std::int
 void fill_normal(std::int64_t count, void* to, Scalar type, float deviation, std::uint64_t seed,
                  cudaStream_t stream) {
   normal_kernel<<<blocks_for(count), threads, 0, stream>>>(count, to, type, deviation, seed);
+  FORETRAIN_LAUNCHED();
+}
+
+void fill_weights(std::int64_t count, float* to, std::int64_t in, std::int64_t pixels, float deviation,
+                  std::uint64_t seed, cudaStream_t stream) {
+  weights_kernel<<<blocks_for(count), threads, 0, stream>>>(count, to, in, pixels, deviation, seed);
   FORETRAIN_LAUNCHED();
 }
 

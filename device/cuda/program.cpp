@@ -91,18 +91,20 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
     FORETRAIN_CUDA(cudaDeviceSynchronize());  // its zeros are not written in our stream
     parameters_->initialize(options_.seed, context_.compute);
   }
+  between_ = other != nullptr ? other->between_ : std::make_shared<Between>();
+  const auto shared = [&](SharedMemory& memory, std::int64_t bytes) {
+    return memory.of(context_.account, bytes);
+  };
   const std::int64_t pixels = lowered_.tensors[0].pixels();
-  arena_ = other != nullptr && other->arena_->bytes() >= lowered_.arena_bytes
-               ? other->arena_
-               : std::make_shared<DeviceMemory>(context_.account, lowered_.arena_bytes);
+  arena_ = shared(between_->arena, lowered_.arena_bytes);
   const int input_bytes = model_.tokens > 0 ? 4 : bytes_of(type_);
   input_ = allocate(options_.batch * pixels * input_channels_ * input_bytes);
   labels_ = allocate(label_count() * 4);
   loss_ = allocate(4);
-  partial_ = allocate(reduction_bytes(most_channels(lowered_)));
+  partial_ = shared(between_->partial, reduction_bytes(most_channels(lowered_)));
   counters_ = allocate(reduction_counters * 4);
-  scratch_ = allocate(scratch_bytes(model_, input_channels_));
-  if (options_.gathers_rows) first_tokens_ = allocate(largest_table(model_) * 4);
+  scratch_ = shared(between_->scratch, scratch_bytes(model_, input_channels_));
+  if (options_.gathers_rows) first_tokens_ = shared(between_->first_tokens, largest_table(model_) * 4);
   zero(loss_);
   zero(counters_);
   FORETRAIN_CUDA(cudaDeviceSynchronize());
@@ -110,11 +112,11 @@ CudaProgram::CudaProgram(Context& context, const Model& model, const BuildOption
   // The search for plans must not run on zeros, which the chip multiplies faster.
   fill_normal(arena_->bytes() / bytes_of(type_), arena_->data(), type_, 0.1f, options_.seed,
               context_.compute);
-  make_operators(other);
+  make_operators();
   list_items(lowered_);
   count_launches();
   report_.activation_bytes = arena_->bytes() + input_.bytes();
-  report_.workspace_bytes = workspace_->bytes() + scratch_.bytes() + partial_.bytes();
+  report_.workspace_bytes = workspace_->bytes() + scratch_->bytes() + partial_->bytes();
   if (other != nullptr) {
     // The same layers, whatever the batch.
     for (std::size_t i = 0; i < operators_.size(); ++i)
@@ -144,7 +146,7 @@ std::int64_t CudaProgram::stored_channels() const {
   return (channels + word - 1) / word * word;
 }
 
-void CudaProgram::make_operators(const CudaProgram* other) {
+void CudaProgram::make_operators() {
   const double before = context_.plans.seconds_searched();
   Workspace search(context_.account);
   const Build build{context_,
@@ -159,8 +161,8 @@ void CudaProgram::make_operators(const CudaProgram* other) {
                     input_channels_,
                     labels_.as<std::int32_t>(),
                     loss_.as<float>(),
-                    {partial_.as<float>(), counters_.as<unsigned>()},
-                    scratch_.data(),
+                    {partial_->as<float>(), counters_.as<unsigned>()},
+                    scratch_->data(),
                     search};
   for (const Operator& op : lowered_.operators) {
     switch (op.kind) {
@@ -228,9 +230,7 @@ void CudaProgram::make_operators(const CudaProgram* other) {
     workspace = std::max(workspace, runnable->workspace());
     refresh_launches_ += runnable->refresh_launches();
   }
-  workspace_ = other != nullptr && other->workspace_->bytes() >= workspace
-                   ? other->workspace_
-                   : std::make_shared<DeviceMemory>(context_.account, workspace);
+  workspace_ = between_->workspace.of(context_.account, workspace);
   for (const auto& runnable : operators_) runnable->bind(workspace_->data());
   report_.plan_search_seconds = context_.plans.seconds_searched() - before;
 }
@@ -340,7 +340,7 @@ void CudaProgram::gather_rows(int parameter, Buffer part) {
   const Scalar type = parameters_->gradient_type();
   auto* data = static_cast<std::byte*>(part.data);
   cuda::gather_rows(rows, input_.as<std::int32_t>(), parameters_->gradient(parameter), type,
-                    first_tokens_.as<std::int32_t>(), reinterpret_cast<std::int64_t*>(data),
+                    first_tokens_->as<std::int32_t>(), reinterpret_cast<std::int64_t*>(data),
                     data + sparse_layout(rows.rows(), rows.features, bytes_of(type)).values,
                     context_.compute);
 }

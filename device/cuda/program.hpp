@@ -75,7 +75,7 @@ class CudaProgram : public Program {
   template <typename F>
   void stage(const void* samples, std::size_t sample_bytes, std::span<const std::int32_t> labels,
              F&& make_input);
-  void make_operators(const CudaProgram* other);  // whose memory may be used, or null
+  void make_operators();
   void list_items(const Lowered& lowered);
   void count_launches();
   void reset_running_statistics();
@@ -89,10 +89,15 @@ class CudaProgram : public Program {
   std::int64_t input_channels_, input_elements_;  // as stored; a sample's, as given
 
   std::shared_ptr<Parameters> parameters_;
-  // Between steps nothing of worth lies in them: programs of one model use the same.
-  std::shared_ptr<DeviceMemory> arena_, workspace_;
-  DeviceMemory input_, labels_, loss_, partial_, counters_, scratch_, staged_;
-  DeviceMemory first_tokens_;  // of gather_rows
+  // Between steps nothing of worth lies in it: programs of one model, of whatever batch and length, use the
+  // same.
+  struct Between {
+    SharedMemory arena, workspace, partial, scratch, first_tokens;
+  };
+  std::shared_ptr<Between> between_;
+  std::shared_ptr<DeviceMemory> arena_, workspace_, partial_, scratch_,
+      first_tokens_;  // the last: of gather_rows
+  DeviceMemory input_, labels_, loss_, counters_, staged_;
   PinnedMemory pinned_;
   TimingEvent copied_, consumed_;
   Lowered lowered_;

@@ -1,7 +1,6 @@
 #include "device/reference/initial_weights.hpp"
 
 #include "device/initial_weights.hpp"
-#include "sim/base/random.hpp"
 
 namespace foretrain::device::reference {
 
@@ -9,9 +8,9 @@ std::vector<double> initial_weights(const Model& model, std::size_t index, std::
   const Parameter& parameter = model.parameters[index];
   std::vector<double> weights(static_cast<std::size_t>(parameter.elements), initial_constant(model, index));
   if (parameter.shape.size() <= 1) return weights;
-  RandomStream stream(seed, {index});
-  const double deviation = initial_deviation(model, parameter);
-  for (double& value : weights) value = stream.normal() * deviation;
+  const auto deviation = static_cast<float>(initial_deviation(model, parameter));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] = deviation * initial_normal(seed, index, static_cast<std::int64_t>(i));
   return weights;
 }
 

@@ -54,6 +54,7 @@ RunRecord example_record() {
     one.launches = 812;
     one.checksum = 0xfedcba9876543210;
     one.first_loss = 6.9;
+    one.loss = {6.5, 6.25, 6.125};
     record.ranks.push_back(one);
   }
   record.events = {{"checkpoint", 1, 2, 100, 128, 2, 1e8}};

@@ -96,6 +96,24 @@ TEST_CASE("a run measures every step on every rank, and phases on every k-th") {
       }
     }
     CHECK(sum(rank.step) == doctest::Approx(sum(rank.step_host)).epsilon(0.5));
+    CHECK(rank.loss.empty());  // nobody asked for it
+  }
+}
+
+TEST_CASE("the loss of every step that counts is kept where it is asked for, and changes no weight") {
+  const Scenario scenario = test::made_scenario(test::tiny_cnn(), StrategyKind::ddp, 2, 4);
+  Runner runner;
+  runner.options.rank.length = {10, 3};
+  const RunRecord without = runner.run(scenario);
+  runner.options.rank.each_loss = true;
+  const RunRecord with = runner.run(scenario);
+  for (int r = 0; r < 2; ++r) {
+    const RankRecord& rank = with.ranks[static_cast<std::size_t>(r)];
+    REQUIRE(rank.loss.size() == 10);
+    CHECK(rank.loss.front() < rank.first_loss);
+    CHECK(rank.loss.back() == rank.last_loss);
+    for (std::size_t i = 1; i < 10; ++i) CHECK(rank.loss[i] < rank.loss[i - 1]);
+    CHECK(rank.checksum == without.ranks[static_cast<std::size_t>(r)].checksum);
   }
 }
 

@@ -16,6 +16,9 @@ TEST_CASE("gradients in fp32 agree with the reference") {
   for (const LayerCase& c : layer_cases())
     compare_gradients(open_backend("cuda"), c.model, options_of(c.model, Precision::fp32), 1e-5);
 }
+TEST_CASE("a seed means the same initial weights as on the host") {
+  for (const LayerCase& c : layer_cases()) compare_initial_weights(open_backend("cuda"), c.model, 1e-6);
+}
 TEST_CASE("gradients in tf32 agree with the reference") {
   for (const LayerCase& c : layer_cases()) {
     compare_gradients(open_backend("cuda"), c.model, options_of(c.model, Precision::tf32),

@@ -70,6 +70,19 @@ void prepare(Program& program, const Model& model, std::int64_t batch) {
   program.set_input(samples, labels);
 }
 
+void compare_initial_weights(Backend& backend, const Model& model, double bound) {
+  CAPTURE(model.name);
+  BuildOptions options = options_of(model, Precision::fp32);
+  options.seed = 7;
+  const auto worker = backend.make_worker(0), host = open_backend("reference").make_worker(0);
+  const auto program = worker->build(model, options), reference = host->build(model, options);
+  for (std::size_t p = 0; p < model.parameters.size(); ++p) {
+    CAPTURE(model.parameters[p].name);
+    const int index = static_cast<int>(p);
+    CHECK(distance(program->read_parameter(index), reference->read_parameter(index)) <= bound);
+  }
+}
+
 void step(Program& program, bool update) {
   program.prepare_weights();
   program.zero_gradients();

@@ -21,6 +21,9 @@ struct Pair {
 Pair build(device::Backend& backend, const Model& model, device::BuildOptions options);
 device::BuildOptions options_of(const Model& model, Precision precision);  // a batch of 8
 
+// Of a new program against the reference's: norm of the difference over that of the latter.
+void compare_initial_weights(device::Backend& backend, const Model& model, double bound);
+
 // Checks the loss and each parameter's gradient, and prints the worst.
 void compare_gradients(device::Backend& backend, const Model& model, const device::BuildOptions& options,
                        double tolerance);

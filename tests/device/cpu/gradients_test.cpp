@@ -31,6 +31,12 @@ TEST_CASE("gradients of the cpu backend agree with the reference") {
                       c.direct ? of_a_layer : of_a_network);
 }
 
+TEST_CASE("a seed means the same initial weights on the cpu backend as on the reference") {
+  Backend* cpu = cpu_backend();
+  if (cpu == nullptr) return;
+  for (const LayerCase& c : layer_cases()) compare_initial_weights(*cpu, c.model, 0);
+}
+
 TEST_CASE("gradients of the cpu backend in bf16 agree with the reference where the processor has it") {
   Backend* cpu = cpu_backend();
   if (cpu == nullptr) return;
