@@ -3,7 +3,7 @@
 
 usage: tools/campaign.py ROWS --list
        tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--calibrated FOLDER] [--most-gpus N]
-                         [--most-rows-gpus N] [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
+                         [--most-rows-gpus N] [--steps N] [--warmup N] [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
        tools/campaign.py ROWS --missing FOLDER
 
 A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
@@ -33,6 +33,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -138,17 +139,41 @@ def rate_for_nodes(rate):
     return re.sub(r"\s+|/s", "", rate).lower()
 
 
-def scenario_text(row, profiles):
+def scenario_text(row, profiles, device="cuda", together=1.0):
     if row["nodes"] > 1:
-        # A virtual interface reports 10 Gbit/s whatever holds it back.
+        # A virtual interface reports 10 Gbit/s whatever holds it back. Nodes made of one machine share its memory and the threads
+        # of its cores, as workers of one node do; the network's model knows nothing of that.
+        slow = f", slow_gpus: [{{ from: 0, to: {row['gpus'] - 1}, factor: {together:.3f} }}]" if together > 1 else ""
+        latency = "30 us" if device == "cpu" else "15 us"
         cluster = (f"{{ topology: ethernet-nodes, nodes: {row['nodes']}, gpus_per_node: {row['gpus'] // row['nodes']}, "
-                   f"network: {{ bandwidth: {row['rate']}, latency: 15 us, transport: tcp, reported: 10 Gbit/s }} }}")
+                   f"network: {{ bandwidth: {with_unit(row['rate'])}, latency: {latency}, transport: tcp, reported: 10 Gbit/s }}{slow} }}")
+    elif device == "cpu":
+        cluster = f"{{ topology: one-node, workers: {row['gpus']} }}"
     else:
         cluster = f"{{ topology: nvlink-node, gpus_per_node: {row['gpus']} }}"
     return (f"# A row of the campaign, group {row['group']}\nmodel: {row['model']}\nprofile: [{', '.join(profiles)}]\n"
             f"precision: {row['precision']}\nbatch: {{ per_worker: {row['batch']} }}\ncluster: {cluster}\n"
             f"strategy: {{ kind: {row['strategy']} }}\n{sequence_text(row)}"
-            + ("execution: { cuda_graph: true }\n" if row["cuda_graph"] else ""))
+            + ("execution: { cuda_graph: true }\n" if row["cuda_graph"] else "")
+            + ("host: { threads: 1 }\n" if device == "cpu" else ""))
+
+
+def with_unit(rate):
+    """"100mbit" as a scenario writes it: "100 Mbit/s"."""
+    found = re.fullmatch(r"(\d+)([kmg])bit", rate)
+    return f"{found[1]} {found[2].upper().replace('K', 'k')}bit/s" if found else rate
+
+
+def slowed_together(profile):
+    """How much longer a step takes where workers compute on one machine's cores beside each other (tools/live.sh)."""
+    if not profile.exists():
+        return 1.0
+    with gzip.open(profile, "rt") as file:
+        measured = json.load(file)
+    alone = {(step["model"], step["batch"]): step["step_s"][0] for step in measured["steps"]}
+    ratios = [each["alone_s"][0] / alone[each["model"], each["batch"]] for each in measured.get("overlaps", [])
+              if (each["model"], each["batch"]) in alone]
+    return max(1.0, statistics.median(ratios)) if ratios else 1.0
 
 
 def sequence_text(row):
@@ -200,12 +225,6 @@ def estimate(calibration, rows):
     return calibrating, running
 
 
-def commands(calibration, rows, folder, arguments):
-    """What a slice runs, in order; scenarios are in the folder."""
-    calibrations = [] if arguments.profile else calibrating(calibration, rows, folder, arguments)
-    return calibrations + runs(rows, folder, arguments)
-
-
 def calibrated_in(folder):
     """Of an earlier slice: its profiles by name, the models and precisions in profile.json.gz, and whether collectives are."""
     if not folder:
@@ -248,7 +267,7 @@ def calibrating(calibration, rows, folder, arguments):
         if most:
             nodes = min(nodes, most)
             per_node = min(per_node, max(1, most // nodes))
-        planned.append(on_nodes(nodes, rate, per_node) + base +
+        planned.append(on_nodes(nodes, rate, 0 if arguments.device == "cpu" else per_node) + base +
                        ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate),
                         "--seconds", str(NETWORK_COLLECTIVES)] + buckets)
     return planned
@@ -260,12 +279,13 @@ def runs(rows, folder, arguments):
         first = batch[0]
         run = [arguments.program, "run", *(str(folder / f"{name_of(row)}.yaml") for row in batch), "--device",
                arguments.device, "--out", str(folder), "--group", first["group"], "--repeats", str(first["repeats"]),
-               "--warmup", str(first["warmup"])]
-        if first["steps"]:
-            run += ["--steps", str(first["steps"])]
+               "--warmup", str(arguments.warmup or first["warmup"])]
+        if arguments.steps or first["steps"]:
+            run += ["--steps", str(arguments.steps or first["steps"])]
         if arguments.soak:
             run += ["--soak", f"{arguments.soak:g}"]
-        under = on_nodes(first["nodes"], first["rate"], first["gpus"] // first["nodes"]) if first["nodes"] > 1 else []
+        gpus = 0 if arguments.device == "cpu" else first["gpus"] // first["nodes"]
+        under = on_nodes(first["nodes"], first["rate"], gpus) if first["nodes"] > 1 else []
         planned.append(under + run)
     return planned
 
@@ -278,10 +298,11 @@ def network_profile(rate):
     return f"profile-{rate_for_nodes(rate)}.json.gz"
 
 
-def write_scenarios(rows, folder, given):
+def write_scenarios(rows, folder, given, device):
+    together = slowed_together(folder / "profile.json.gz") if device == "cpu" else 1.0
     for row in rows:
         profiles = given or ["profile.json.gz"] + ([network_profile(row["rate"])] if row["rate"] else [])
-        (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles))
+        (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles, device, together))
 
 
 def compress_records(folder):
@@ -294,14 +315,17 @@ def compress_records(folder):
 
 def run_slice(calibration, rows, folder, arguments):
     folder.mkdir(parents=True, exist_ok=True)
-    write_scenarios(rows, folder, arguments.profile)
     wanted = {"profile.json.gz"} | {network_profile(row["rate"]) for row in rows if row["rate"]}
     for name, path in calibrated_in(arguments.calibrated)[0].items():
         if name in wanted and not arguments.dry_run:
             shutil.copyfile(path, folder / name)
     environment = {**os.environ, "NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0"), "NODES_LOG": str(folder / "nodes")}
     worst, began = 0, time.monotonic()
-    for command in commands(calibration, rows, folder, arguments):
+    planned = [] if arguments.profile else calibrating(calibration, rows, folder, arguments)
+    for command in planned + [None] + runs(rows, folder, arguments):
+        if command is None:  # everything is calibrated that the predictions rest on
+            write_scenarios(rows, folder, arguments.profile, arguments.device)
+            continue
         print(f"[{time.monotonic() - began:5.0f} s] {shlex.join(command)}", flush=True)
         if arguments.dry_run:
             continue
@@ -355,6 +379,8 @@ def main():
     parser.add_argument("--calibrated", metavar="FOLDER", help="take over the profiles of an earlier slice of this machine")
     parser.add_argument("--most-gpus", type=int, default=0, metavar="N", help="GPUs that calibration may see (default: all)")
     parser.add_argument("--most-rows-gpus", type=int, default=0, metavar="N", help="leave out rows of more GPUs (default: none)")
+    parser.add_argument("--steps", type=int, default=0, metavar="N", help="counted steps of each run (default: the list's)")
+    parser.add_argument("--warmup", type=int, default=0, metavar="N", help="steps before those (default: the list's)")
     parser.add_argument("--soak", type=float, default=0, help="seconds of steps before the warm-up of each run")
     parser.add_argument("--program", default=str(HERE.parent / "build" / "foretrain"))
     parser.add_argument("--device", default="cuda")

@@ -74,17 +74,44 @@ double measured_workspace(const Model& model, std::int64_t batch, Precision prec
   return most;
 }
 
-// Of whole programs of the model, precision and sequence, in between by batch; nothing where the profile has
-// none.
+using StepsByBatch = std::map<std::int64_t, const StepEntry*>;  // the latest of each
+
+// Whole programs of the model and precision that know their workspace, by length of sequence: those of the
+// model's own length, else of the measured ones on either side of it, or the nearest one.
+std::map<std::int64_t, StepsByBatch> steps_beside(const Model& model, Precision precision,
+                                                  const Profile& profile) {
+  std::map<std::int64_t, StepsByBatch> all, out;
+  for (const StepEntry& entry : profile.steps) {
+    if (is_step_of(entry, model.name, precision, entry.sequence) && entry.workspace_bytes > 0)
+      all[entry.sequence][entry.batch] = &entry;
+  }
+  const auto above = all.lower_bound(model.sequence);
+  if (above != all.end()) out.insert(*above);
+  if (above != all.begin() && (above == all.end() || above->first != model.sequence))
+    out.insert(*std::prev(above));
+  return out;
+}
+
+// A number that `of` knows at each length, at the model's own.
+template <typename F>
+double across_lengths(const Model& model, const std::map<std::int64_t, StepsByBatch>& lengths, F&& of) {
+  const auto& [least, first] = *lengths.begin();
+  const auto& [most, last] = *lengths.rbegin();
+  if (least == most) return of(least, first);
+  const double share = static_cast<double>(model.sequence - least) / static_cast<double>(most - least);
+  return (1 - share) * of(least, first) + share * of(most, last);
+}
+
+// In between by batch and by length; nothing where the profile has none.
 std::optional<double> workspace_of_steps(const Model& model, std::int64_t batch, Precision precision,
                                          const Profile& profile) {
-  std::map<std::int64_t, double> known;
-  for (const StepEntry& entry : profile.steps) {
-    const bool belongs = is_step_of(entry, model.name, precision, model.sequence);
-    if (belongs && entry.workspace_bytes > 0) known.emplace(entry.batch, entry.workspace_bytes);
-  }
-  if (known.empty()) return std::nullopt;
-  return at_batch(known, std::clamp(batch, known.begin()->first, known.rbegin()->first)).value;
+  const auto lengths = steps_beside(model, precision, profile);
+  if (lengths.empty()) return std::nullopt;
+  return across_lengths(model, lengths, [&](std::int64_t, const StepsByBatch& steps) {
+    std::map<std::int64_t, double> known;
+    for (const auto& [of_batch, entry] : steps) known.emplace(of_batch, entry->workspace_bytes);
+    return at_batch(known, std::clamp(batch, known.begin()->first, known.rbegin()->first)).value;
+  });
 }
 
 double optimizer_bytes(const Optimizer& optimizer) {  // of a parameter
@@ -104,33 +131,37 @@ double calibrated_optimizer_bytes(const Model& model, Precision precision, const
 // Further from the measured peak a sum of parts is of another program.
 constexpr double most_unaccounted = 0.15;
 
-// What measured peaks of whole steps hold besides the parts that are known: at the batch, or between the two
-// beside it.
+// What measured peaks of whole steps hold besides the parts that are known: at the batch and length, or
+// between those beside it. Activations of another length count as proportional to it.
 double unaccounted(const Model& model, std::int64_t batch, Precision precision, double activations,
                    const Profile& profile) {
-  std::map<std::int64_t, const StepEntry*> known;
-  for (const StepEntry& entry : profile.steps) {
-    const bool belongs = is_step_of(entry, model.name, precision, model.sequence);
-    if (belongs && entry.peak_bytes > 0 && entry.workspace_bytes > 0) known[entry.batch] = &entry;
-  }
-  if (known.empty()) return 0;
   const double a_parameter =
       (is_half(precision) ? 6 : 4) + 4 + calibrated_optimizer_bytes(model, precision, profile);
   const double parameters = static_cast<double>(flat_elements(model)) * a_parameter;
-  const auto found = [&](const StepEntry& entry) {
-    const double own = entry.batch == batch
-                           ? activations
-                           : static_cast<double>(activation_plan(model, entry.batch, precision).bytes());
+  const auto found = [&](std::int64_t length, const StepEntry& entry) {
+    const double of_model = entry.batch == batch
+                                ? activations
+                                : static_cast<double>(activation_plan(model, entry.batch, precision).bytes());
+    const double own = length == model.sequence
+                           ? of_model
+                           : of_model * static_cast<double>(length) / static_cast<double>(model.sequence);
     const double rest = entry.peak_bytes - parameters - own - entry.workspace_bytes;
     return std::abs(rest) > most_unaccounted * entry.peak_bytes ? 0 : rest;
   };
-  const auto above = known.lower_bound(batch);
-  if (above == known.end()) return found(*std::prev(above)->second);
-  if (above == known.begin() || above->first == batch) return found(*above->second);
-  const auto below = std::prev(above);
-  const double share =
-      static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
-  return (1 - share) * found(*below->second) + share * found(*above->second);
+  auto lengths = steps_beside(model, precision, profile);
+  for (auto& [length, steps] : lengths)
+    std::erase_if(steps, [](const auto& step) { return !(step.second->peak_bytes > 0); });
+  std::erase_if(lengths, [](const auto& of_length) { return of_length.second.empty(); });
+  if (lengths.empty()) return 0;
+  return across_lengths(model, lengths, [&](std::int64_t length, const StepsByBatch& known) {
+    const auto above = known.lower_bound(batch);
+    if (above == known.end()) return found(length, *std::prev(above)->second);
+    if (above == known.begin() || above->first == batch) return found(length, *above->second);
+    const auto below = std::prev(above);
+    const double share =
+        static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
+    return (1 - share) * found(length, *below->second) + share * found(length, *above->second);
+  });
 }
 
 double capacity_of(const Profile& profile) {

@@ -113,11 +113,12 @@ std::optional<PassEstimate> OperatorCurves::between_lengths(const Layer& layer, 
   const double times = layer.kind == LayerKind::attention ? static_cast<double>(model_.sequence) : 1;
   const BatchEstimate across = at_batch(device, model_.sequence);
   out.device = across.value * times;
-  // A fused call takes the host as long at any length; a loop over time has launches for each position.
-  const bool is_loop = is_recurrence(layer.kind) && layer.recurrence.unrolled;
-  out.host = is_loop ? at_batch(host, model_.sequence).value : at_nearest(host, model_.sequence);
-  out.launches = static_cast<int>(std::lround(is_loop ? at_batch(launches, model_.sequence).value
-                                                      : at_nearest(launches, model_.sequence)));
+  // An attention is a call whatever the length. A recurrence has launches for each position, in a fused call
+  // too: the library makes them.
+  const bool by_position = is_recurrence(layer.kind);
+  out.host = by_position ? at_batch(host, model_.sequence).value : at_nearest(host, model_.sequence);
+  out.launches = static_cast<int>(std::lround(by_position ? at_batch(launches, model_.sequence).value
+                                                          : at_nearest(launches, model_.sequence)));
   out.uncertainty += across.uncertainty;
   out.extrapolated = out.extrapolated || across.extrapolated;
   out.origin = Origin::fitted;

@@ -159,6 +159,43 @@ TEST_CASE(
   CHECK(peak(8) == known[8]);
 }
 
+TEST_CASE("the peak at a length between measured ones lies between theirs") {
+  const auto reader_of = [](std::int64_t length) {
+    ModelBuilder b("reader", {length}, 40);
+    b.take_tokens(40, length);
+    b.softmax_cross_entropy("loss",
+                            b.linear("output", b.embedding("embedding", b.input(), 64, {}), 40, true));
+    return b.finish();
+  };
+  Profile profile = profile_of(80e9);
+  for (const std::int64_t length : {20, 60}) {
+    for (const std::int64_t batch : {4, 8}) {
+      StepEntry entry;
+      entry.model = "reader";
+      entry.precision = Precision::bf16;
+      entry.sequence = length;
+      entry.batch = batch;
+      entry.workspace_bytes = 1e3 * static_cast<double>(length);
+      const Model model = reader_of(length);
+      entry.peak_bytes =
+          1.02 * estimate_memory(model, batch, Precision::bf16, Precision::fp32, model.optimizer, nullptr)
+                     .memory.peak;
+      profile.steps.push_back(entry);
+    }
+  }
+  const auto peak = [&](std::int64_t length, std::int64_t batch) {
+    const Model model = reader_of(length);
+    return estimate_memory(model, batch, Precision::bf16, Precision::fp32, model.optimizer, &profile)
+        .memory.peak;
+  };
+  const auto measured = [&](std::size_t i) { return profile.steps[i].peak_bytes; };
+  CHECK(peak(20, 8) == doctest::Approx(measured(1)));
+  CHECK(peak(60, 4) == doctest::Approx(measured(2)));
+  CHECK(peak(40, 8) == doctest::Approx((measured(1) + measured(3)) / 2).epsilon(1e-3));
+  CHECK(peak(30, 4) == doctest::Approx(0.75 * measured(0) + 0.25 * measured(2)).epsilon(1e-3));
+  CHECK(peak(80, 4) > measured(2));  // beyond them: what the activations grow by
+}
+
 TEST_CASE("workspace is the measured one of the nearest batch, else assumed and named so") {
   const Model model = test::tiny_cnn();
   CHECK(estimate(model, 8).workspace_origin == Origin::assumed);

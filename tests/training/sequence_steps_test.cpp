@@ -124,6 +124,45 @@ TEST_CASE("times at a length between those measured follow rows and pairs") {
   CHECK(beyond.extrapolated[0].range == "64 to 256");
 }
 
+TEST_CASE("a recurrence has launches for each position, fused or not") {
+  for (const bool unrolled : {false, true}) {
+    CAPTURE(unrolled);
+    const auto speaker_of = [unrolled](std::int64_t length) {
+      ModelBuilder b("speaker", {length}, words);
+      b.take_tokens(words, length);
+      const int x = b.embedding("embedding", b.input(), width, {});
+      const int y = b.recurrence(LayerKind::lstm, "cell", {x}, {.hidden = width, .unrolled = unrolled});
+      b.softmax_cross_entropy("loss", b.linear("output", y, words, true));
+      return b.finish();
+    };
+    Profile profile = test::made_profile(speaker_of(20), {});
+    for (const std::int64_t length : {20, 60}) {
+      const Model model = speaker_of(length);
+      for (std::size_t l = 1; l < model.layers.size(); ++l) {
+        const Layer& layer = model.layers[l];
+        OperatorEntry entry;
+        entry.key = operator_key(model, layer);
+        entry.layer = layer.name;
+        entry.context = model.name;
+        entry.precision = Precision::fp32;
+        entry.batch = 4;
+        entry.sequence = length;
+        const int launches = is_recurrence(layer.kind) ? static_cast<int>(5 + 8 * length) : 1;
+        for (PassTiming& pass : entry.passes)
+          pass = {sample(1e-6 * launches), sample(7e-6 * launches), static_cast<double>(launches)};
+        profile.operators.push_back(std::move(entry));
+      }
+    }
+    const Model model = speaker_of(30);
+    const StepTimes times = step_times(model, profile, Precision::fp32, 4, model.optimizer);
+    for (const StepItem& item : times.forward) {
+      const bool cell = model.layers[static_cast<std::size_t>(item.layer)].name == "cell";
+      CHECK(item.launches == (cell ? 5 + 8 * 30 : 1));
+      CHECK(item.host == doctest::Approx(7e-6 * item.launches));
+    }
+  }
+}
+
 TEST_CASE("a model of sequences without times says how to calibrate it") {
   const Model model = test::tiny_llama();
   CHECK_THROWS_WITH_AS(step_times(model, *profile_of({64}, {2}), Precision::bf16, 4, model.optimizer),
