@@ -168,6 +168,7 @@ std::vector<RankRecord> run_rank(const Scenario& scenario, const RankOptions& op
     exchange.barrier();
     control.set_stage(place.local, "training");
   }
+  worker.reset_peak();  // these were searched for as well
   RankSteps run(scenario, options, place, worker, *program, trainer, exchange, programs,
                 unequal ? &*unequal : rows.get(), unequal ? &*unequal : nullptr, control, record);
   bool whole = true;

@@ -122,16 +122,21 @@ class RecurrenceOperator : public Runnable {
     FORETRAIN_CUDNN(
         cudnnGetRNNTempSpaceSizes(context.cudnn, rnn_, CUDNN_FWD_MODE_TRAINING, x_, &workspace, &reserve));
     weights_ = zeros(static_cast<std::int64_t>(weights));
-    weight_gradients_ = zeros(static_cast<std::int64_t>(weights));
-    reserve_ = zeros(static_cast<std::int64_t>(reserve));
+    const auto in_step = [&](const char* what, std::int64_t bytes) {
+      auto memory = build_.in_step[{op_.layer, what}].of(context.account, bytes);
+      FORETRAIN_CUDA(cudaMemset(memory->data(), 0, static_cast<std::size_t>(bytes)));
+      return memory;
+    };
+    weight_gradients_ = in_step("weight gradients", static_cast<std::int64_t>(weights));
+    reserve_ = in_step("reserve", static_cast<std::int64_t>(reserve));
     library_workspace_ = aligned(static_cast<std::int64_t>(workspace));
     // First and last states and their gradients, h and c each.
     state_bytes_ = aligned(static_cast<std::int64_t>(stack_.layers) * stack_.directions() * batch_ *
                            stack_.hidden * bytes_of(build_.type));
     library_states_ = zeros(8 * state_bytes_);
     if (stack_.gives_state) {
-      own_y_ = zeros(y_bytes());
-      no_gradient_ = zeros(y_bytes());
+      own_y_ = in_step("result", y_bytes());
+      no_gradient_ = in_step("no gradient", y_bytes());
     }
     FORETRAIN_CUDA(cudaDeviceSynchronize());  // zeros are not written in our stream
   }
@@ -191,7 +196,7 @@ class RecurrenceOperator : public Runnable {
     const bool is_cell = which % 2 == 1;
     return given && (!is_cell || states_.states == 2) ? state(which) : nullptr;
   }
-  std::byte* y() const { return stack_.gives_state ? own_y_.data() : build_.at(op_.y); }
+  std::byte* y() const { return stack_.gives_state ? own_y_->data() : build_.at(op_.y); }
 
   void forward() {
     const Build& b = build_;
@@ -205,7 +210,7 @@ class RecurrenceOperator : public Runnable {
                                     state_if(begins_with_state(), first_c), state_if(ends, last_c),
                                     static_cast<std::size_t>(weights_.bytes()), weights_.data(),
                                     static_cast<std::size_t>(library_workspace_), workspace_,
-                                    static_cast<std::size_t>(reserve_.bytes()), reserve_.data()));
+                                    static_cast<std::size_t>(reserve_->bytes()), reserve_->data()));
     if (ends) states_from_library(b.type, states_, state(last_h), state(last_c), b.at(op_.y), stream());
   }
 
@@ -216,21 +221,21 @@ class RecurrenceOperator : public Runnable {
     if (ends) states_to_library(b.type, states_, b.at(op_.dy), state(last_dh), state(last_dc), stream());
     const bool wants_first = begins && op_.inputs_dx[1] != nowhere;
     void* dx = op_.dx != nowhere ? b.at(op_.dx) : workspace_ + library_workspace_;
-    const auto reserve = static_cast<std::size_t>(reserve_.bytes());
+    const auto reserve = static_cast<std::size_t>(reserve_->bytes());
     const auto weight_bytes = static_cast<std::size_t>(weights_.bytes());
     const auto library_workspace = static_cast<std::size_t>(library_workspace_);
     FORETRAIN_CUDNN(cudnnRNNBackwardData_v8(
         b.context.cudnn, rnn_, lengths_.as<std::int32_t>(), y_, y(),
-        ends ? no_gradient_.data() : b.at(op_.dy), x_, dx, state_, state_if(begins, first_h),
+        ends ? no_gradient_->data() : b.at(op_.dy), x_, dx, state_, state_if(begins, first_h),
         state_if(ends, last_dh), state_if(wants_first, first_dh), state_, state_if(begins, first_c),
         state_if(ends, last_dc), state_if(wants_first, first_dc), weight_bytes, weights_.data(),
-        library_workspace, workspace_, reserve, reserve_.data()));
-    FORETRAIN_CUDA(cudaMemsetAsync(weight_gradients_.data(), 0, weight_bytes, stream()));
+        library_workspace, workspace_, reserve, reserve_->data()));
+    FORETRAIN_CUDA(cudaMemsetAsync(weight_gradients_->data(), 0, weight_bytes, stream()));
     FORETRAIN_CUDNN(cudnnRNNBackwardWeights_v8(
         b.context.cudnn, rnn_, CUDNN_WGRAD_MODE_ADD, lengths_.as<std::int32_t>(), x_, b.at(op_.x), state_,
-        state_if(begins, first_h), y_, y(), weight_bytes, weight_gradients_.data(), library_workspace,
-        workspace_, reserve, reserve_.data()));
-    scatter_gradients(b.type, segments_.as<WeightSegment>(), segment_count_, weight_gradients_.data(),
+        state_if(begins, first_h), y_, y(), weight_bytes, weight_gradients_->data(), library_workspace,
+        workspace_, reserve, reserve_->data()));
+    scatter_gradients(b.type, segments_.as<WeightSegment>(), segment_count_, weight_gradients_->data(),
                       {b.parameters.gradients().data, b.parameters.gradient_type(), adds_}, stream());
     if (wants_first) {
       states_from_library(b.type, states_, state(first_dh), state(first_dc), b.at(op_.inputs_dx[1]),
@@ -249,8 +254,9 @@ class RecurrenceOperator : public Runnable {
   DataDescriptor x_, y_;
   TensorDescriptor state_;
   DropoutDescriptor dropout_;
-  DeviceMemory dropout_states_, lengths_, weights_, weight_gradients_, reserve_, library_states_, own_y_,
-      no_gradient_, segments_;
+  DeviceMemory dropout_states_, lengths_, weights_, library_states_, segments_;
+  // Programs of other lengths use the same; the last is zeros for all of them.
+  std::shared_ptr<DeviceMemory> weight_gradients_, reserve_, own_y_, no_gradient_;
   std::int64_t library_workspace_ = 0, state_bytes_ = 0;
   int segment_count_ = 0;
   std::byte* workspace_ = nullptr;

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "device/cuda/context.hpp"
 #include "device/cuda/lowering.hpp"
@@ -29,6 +32,9 @@ struct Build {
   Reduction reduction;
   std::byte* scratch;  // see scratch_bytes
   Workspace& search;   // during the search for plans only
+  // Of operators, by layer and purpose, for what lasts from a forward pass to its backward pass and no
+  // longer.
+  std::map<std::pair<int, std::string>, SharedMemory>& in_step;
 
   std::byte* at(std::int64_t place) const { return place == nowhere ? input : arena + place; }
   std::byte* at_or_null(std::int64_t place) const { return place == nowhere ? nullptr : arena + place; }

@@ -163,7 +163,8 @@ void CudaProgram::make_operators() {
                     loss_.as<float>(),
                     {partial_->as<float>(), counters_.as<unsigned>()},
                     scratch_->data(),
-                    search};
+                    search,
+                    between_->of_operators};
   for (const Operator& op : lowered_.operators) {
     switch (op.kind) {
       case LayerKind::conv2d:

@@ -1,8 +1,11 @@
 // A model built for one batch and precision on one GPU.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "device/backend.hpp"
@@ -93,6 +96,7 @@ class CudaProgram : public Program {
   // same.
   struct Between {
     SharedMemory arena, workspace, partial, scratch, first_tokens;
+    std::map<std::pair<int, std::string>, SharedMemory> of_operators;
   };
   std::shared_ptr<Between> between_;
   std::shared_ptr<DeviceMemory> arena_, workspace_, partial_, scratch_,

@@ -26,15 +26,18 @@ std::vector<AddedByOther> added_by_others(const Profile& profile, const std::str
   return own.empty() ? any : own;
 }
 
-double crowding_factor(const Profile& profile, const std::string& model, Precision precision, int workers) {
-  if (profile.device != "cpu" || workers < 2) return 1;
+Crowding crowding_of(const Profile& profile, const std::string& model, Precision precision, int workers) {
+  if (profile.device != "cpu" || workers < 2) return {};
   const AloneOf whole_step = [](const StepEntry& step) {
     return step.step.median > 0 ? std::optional(step.step.median) : std::nullopt;
   };
-  std::vector<double> shares;
+  std::vector<double> seen;
   for (const AddedByOther& added : added_by_others(profile, model, precision, whole_step))
-    shares.push_back(added.share);
-  return shares.empty() ? 1 : 1 + median(shares) * (workers - 1);
+    seen.push_back(1 + added.share * (workers - 1));
+  if (seen.empty()) return {};
+  const auto [least, most] = std::minmax_element(seen.begin(), seen.end());
+  const double factor = median(seen);
+  return {factor, *most / factor - 1, 1 - *least / factor};
 }
 
 }  // namespace foretrain

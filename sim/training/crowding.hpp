@@ -10,11 +10,16 @@
 
 namespace foretrain {
 
+struct Crowding {
+  double factor = 1;
+  double slower = 0, faster = 0;  // what calibration saw at most and least, relative to the factor
+};
+
 // Time of a worker's kernels where `workers` compute on one node over that of one alone: by the steps that
 // calibration timed on several at once without communication, of this model and precision, else of any;
 // between and beyond numbers of workers in proportion to how many others there are. 1 on GPUs, which share
 // none of it, and where nothing was timed so.
-double crowding_factor(const Profile& profile, const std::string& model, Precision precision, int workers);
+Crowding crowding_of(const Profile& profile, const std::string& model, Precision precision, int workers);
 
 // What each other worker added, at least 0, in the steps that calibration timed on `ranks` at once without
 // communication: over the time of one alone, which `alone_of` tells of the same step by itself, or that it

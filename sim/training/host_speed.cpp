@@ -91,6 +91,17 @@ HostSpeed host_speed(const Profile& profile, const std::string& model, Precision
       return speed;
     }
   }
+  // Of a length that was not timed, or at few batches: the host is the same at the others.
+  std::vector<double> of_lengths;
+  for (const StepEntry& entry : profile.steps) {
+    if (!is_step_of(entry, model, precision, entry.sequence)) continue;
+    const std::vector<double> found = windows_of(entry);
+    of_lengths.insert(of_lengths.end(), found.begin(), found.end());
+  }
+  if (of_lengths.size() >= enough_windows) {
+    stray(speed, of_lengths, median(of_lengths));
+    return speed;
+  }
   const std::vector<double> all = all_windows(profile);
   if (!all.empty()) stray(speed, all, 1);
   return speed;

@@ -17,8 +17,8 @@ struct HostSpeed {
 };
 
 // From the times to issue a step, and those of whole steps that their host bounds, by launch, of the model at
-// all batches that launch about as much; where there are few, how far hosts stray is that of all models of
-// the profile.
+// all batches that launch about as much; where there are few, how far hosts stray is that of the model at all
+// lengths of sequence, or of all models of the profile.
 HostSpeed host_speed(const Profile& profile, const std::string& model, Precision precision,
                      std::int64_t sequence, std::int64_t batch);
 

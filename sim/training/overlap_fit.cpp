@@ -71,7 +71,7 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
       const StepSimulation simulation(scenario_of_overlap(entry, plain, scenario_of));
       const double one = simulated(StepSimulation(one_worker_of(entry, plain, scenario_of)), 1);
       const double longer = entry.alone.median > 0 ? entry.step.median / entry.alone.median : 1;
-      const double crowded = crowding_factor(*plain, entry.model, entry.precision, entry.ranks);
+      const double crowded = crowding_of(*plain, entry.model, entry.precision, entry.ranks).factor;
       entry.interference_scale = fitted_scale(simulation, one * crowded * longer);
     } catch (const Error& error) {
       problems.push_back(

@@ -61,6 +61,7 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   const StepTimes& times = simulation.times();
   double above = 0, below = 0;
   auto add_sides = [&](double slower, double faster, double StepFactors::*factor) {
+    if (slower <= 0 && faster <= 0) return;
     StepFactors more = median, less = median;
     more.*factor *= 1 + slower;
     less.*factor *= std::max(0.0, 1 - faster);
@@ -72,6 +73,7 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   };
   add_sides(times.device_uncertainty, std::max(times.device_uncertainty, times.device_faster),
             &StepFactors::device);
+  add_sides(simulation.crowding().slower, simulation.crowding().faster, &StepFactors::device);
   add_sides(times.host_slower, times.host_faster, &StepFactors::host);
   add_sides(simulation.contention().slower, simulation.contention().faster, &StepFactors::host);
   add(communication, &StepFactors::communication);

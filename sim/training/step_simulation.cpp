@@ -94,10 +94,9 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
   }
   if (scenario.profile && scenario.model) {
     const int a_node = (workers_ + nodes_ - 1) / std::max(1, nodes_);
-    const double crowded =
-        crowding_factor(*scenario.profile, scenario.model->name, scenario.precision, a_node);
-    if (crowded > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
-    for (double& factor : compute_factors_) factor *= crowded;
+    crowding_ = crowding_of(*scenario.profile, scenario.model->name, scenario.precision, a_node);
+    if (crowding_.factor > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
+    for (double& factor : compute_factors_) factor *= crowding_.factor;
     // A process for each GPU has a driver of its own; only threads of one process wait for each other.
     if (!scenario.host || !scenario.host->process_a_worker)
       contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, a_node);

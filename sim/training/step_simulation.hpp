@@ -13,6 +13,7 @@
 #include "sim/input/scenario.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/training/breakdown.hpp"
+#include "sim/training/crowding.hpp"
 #include "sim/training/host_speed.hpp"
 #include "sim/training/interference.hpp"
 #include "sim/training/replay.hpp"
@@ -84,6 +85,7 @@ class StepSimulation {
   const std::vector<StepTimes>& other_times() const { return other_times_; }
   const StepGraph& graph() const { return graph_; }
   const LaunchContention& contention() const { return contention_; }
+  const Crowding& crowding() const { return crowding_; }
   const std::vector<CollectiveUse>& collectives() const { return collectives_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int workers() const { return workers_; }
@@ -141,6 +143,7 @@ class StepSimulation {
   std::vector<double> compute_factors_;  // of the workers, where they differ
   Time launch_latency_, event_wait_;
   int queue_depth_ = 1024;
+  Crowding crowding_;                         // of workers on the cores of one node
   LaunchContention contention_;               // of threads that launch in one process
   double device_noise_ = 0, host_noise_ = 0;  // standard deviations of the logarithm of a step's time
   std::vector<std::string> warnings_;

@@ -208,8 +208,10 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
                     "models in the profile",
                     model.name, elsewhere.size()));
   }
-  out.device_uncertainty = std::sqrt(interpolation * interpolation + measurement * measurement +
-                                     alone * alone + doubt_between_devices * doubt_between_devices);
+  const double drift = drift_of_cores(model, profile, precision);
+  out.device_uncertainty =
+      std::sqrt(interpolation * interpolation + measurement * measurement + alone * alone + drift * drift +
+                doubt_between_devices * doubt_between_devices);
   const double shorter = 1 - shortest_over_parts(model, profile, precision, batch);
   out.device_faster = std::hypot(out.device_uncertainty, shorter);
   const HostSpeed host = host_speed(profile, model.name, precision, model.sequence, batch);

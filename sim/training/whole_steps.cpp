@@ -88,6 +88,20 @@ double whole_over_parts(const Model& model, const Profile& profile, Precision pr
   return (1 - share) * ratio(below) + share * ratio(above);
 }
 
+double drift_of_cores(const Model& model, const Profile& profile, Precision precision) {
+  if (profile.device != "cpu") return 0;
+  std::map<std::int64_t, double> drifts;  // the latest of each batch
+  for (const StepEntry& entry : profile.steps) {
+    if (!is_step_of(entry, model.name, precision, model.sequence) || !(entry.step.median > 0)) continue;
+    const TimedParts parts = timed_parts(profile, model.name, precision, entry.batch, model.sequence);
+    const double sum = parts.passes + parts.beside;
+    if (parts.has_update && sum > 0) drifts[entry.batch] = std::abs(entry.step.median / sum - 1);
+  }
+  double most = 0;
+  for (const auto& [batch, drift] : drifts) most = std::max(most, drift);
+  return most;
+}
+
 double shortest_over_parts(const Model& model, const Profile& profile, Precision precision,
                            std::int64_t batch) {
   std::map<std::int64_t, double> ratios;  // the latest of each batch

@@ -40,6 +40,11 @@ double whole_over_parts(const Model& model, const Profile& profile, Precision pr
 double shortest_over_parts(const Model& model, const Profile& profile, Precision precision,
                            std::int64_t batch);
 
+// Of cores, which a virtual machine shares with others and which change their speed from one minute to the
+// next: by how much the whole steps of the model differ from their parts, timed seconds before, at the batch
+// where they differ most. 0 on GPUs.
+double drift_of_cores(const Model& model, const Profile& profile, Precision precision);
+
 // Where a batch lies between two others, by logarithms: 0 to 1.
 double share_between(std::int64_t low, std::int64_t high, std::int64_t batch);
 

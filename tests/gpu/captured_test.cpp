@@ -208,12 +208,18 @@ TEST_CASE("rows of a table put together again are its gradient") {
 }
 
 TEST_CASE("rows of other lengths train with the same weights and in the same memory") {
-  const auto reader = [](std::int64_t length) {
+  bool is_recurrent = false;
+  SUBCASE("attention") {}
+  SUBCASE("recurrence") {
+    is_recurrent = true;
+  }
+  const auto reader = [is_recurrent](std::int64_t length) {
     ModelBuilder b("reader", {length}, 64);
     b.take_tokens(64, length);
     const AttentionHeads heads{.heads = 2, .kv_heads = 2, .causal = true};
     const int x = b.embedding("embedding", b.input(), 128, {});
-    const int mixed = b.attention("core", {b.linear("qkv", x, 3 * 128, true)}, heads);
+    const int mixed = is_recurrent ? b.recurrence(LayerKind::lstm, "core", {x}, {.hidden = 128})
+                                   : b.attention("core", {b.linear("qkv", x, 3 * 128, true)}, heads);
     b.softmax_cross_entropy("loss", b.linear("output", mixed, 64, true));
     return b.finish();
   };
@@ -234,7 +240,9 @@ TEST_CASE("rows of other lengths train with the same weights and in the same mem
   std::vector<std::unique_ptr<Program>> further;
   for (const std::int64_t less : {384, 320, 256}) further.push_back(worker->build(reader(less), options));
   worker->reset_peak();
-  CHECK(worker->peak_bytes() - of_two < 128 << 10);
+  // A fused recurrence's weights as the library packs them are a program's own.
+  const std::int64_t packed = is_recurrent ? 3 * 2 * 4 * 128 * (128 + 128) : 0;
+  CHECK(worker->peak_bytes() - of_two < packed + (128 << 10));
   // The same tokens, with padding behind them and without.
   std::vector<std::int32_t> tokens, labels, padded_tokens, padded_labels;
   for (int row = 0; row < 2; ++row) {

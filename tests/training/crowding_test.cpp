@@ -20,13 +20,19 @@ TEST_CASE("workers on one host's cores slow each other as calibration saw") {
     both.alone.median = 1.4 * step.step.median;
     profile.overlaps.push_back(both);
   }
-  CHECK(crowding_factor(profile, "m", Precision::fp32, 1) == 1);
-  CHECK(crowding_factor(profile, "m", Precision::fp32, 2) == doctest::Approx(1.4));
-  CHECK(crowding_factor(profile, "another", Precision::fp32, 2) == doctest::Approx(1.4));
-  CHECK(crowding_factor(profile, "m", Precision::fp32, 3) == doctest::Approx(1.8));
+  CHECK(crowding_of(profile, "m", Precision::fp32, 1).factor == 1);
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == doctest::Approx(1.4));
+  CHECK(crowding_of(profile, "another", Precision::fp32, 2).factor == doctest::Approx(1.4));
+  CHECK(crowding_of(profile, "m", Precision::fp32, 3).factor == doctest::Approx(1.8));
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).slower == 0);
+  profile.overlaps[0].alone.median *= 1.5;  // 2.1 at one batch, 1.4 at the other
+  const Crowding strays = crowding_of(profile, "m", Precision::fp32, 2);
+  CHECK(strays.factor == doctest::Approx(1.75));
+  CHECK(strays.factor * (1 + strays.slower) == doctest::Approx(2.1));
+  CHECK(strays.factor * (1 - strays.faster) == doctest::Approx(1.4));
   profile.device = "cuda";
-  CHECK(crowding_factor(profile, "m", Precision::fp32, 2) == 1);
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == 1);
   profile.device = "cpu";
   profile.overlaps.clear();
-  CHECK(crowding_factor(profile, "m", Precision::fp32, 2) == 1);
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == 1);
 }

@@ -44,6 +44,19 @@ TEST_CASE("a host's speed is the median of what all windows of a calibration saw
   CHECK(host_speed(profile, "m", Precision::fp32, 0, 8).slower == 0);
 }
 
+TEST_CASE("between lengths a host strays as it did at those that were timed") {
+  Profile profile;
+  for (const auto& [length, host_us] : {std::pair{20, 500.0}, {20, 600.0}, {60, 700.0}, {60, 600.0}}) {
+    StepEntry entry = step_of(profile.steps.size() % 2 == 0 ? 8 : 16, 9000, host_us);
+    entry.sequence = length;
+    profile.steps.push_back(entry);
+  }
+  const HostSpeed between = host_speed(profile, "m", Precision::fp32, 40, 8);
+  CHECK(between.factor == 1);
+  CHECK(between.slower == doctest::Approx(7.0 / 6 - 1));
+  CHECK(between.faster == doctest::Approx(1 - 5.0 / 6));
+}
+
 TEST_CASE("a model of few windows strays as the profile's others do") {
   Profile profile;
   profile.steps = {step_of(8, 500, 700), step_of(16, 500, 500)};

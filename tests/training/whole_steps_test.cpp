@@ -69,6 +69,30 @@ TEST_CASE("whole steps over their parts: exact where measured, over the logarith
   CHECK(factor(64) == 1);
 }
 
+TEST_CASE("cores that drift show in whole steps beside their parts, and in the interval") {
+  const Model model = test::tiny_cnn();
+  const auto predicted = [&](double factor, const char* device) {
+    Profile profile = test::made_profile(model, {4, 8});
+    profile.device = device;
+    profile.optimizers = {{"sgd", model.name, Precision::fp32, 1000, {}}};
+    profile.steps.clear();
+    for (const std::int64_t batch : {4, 8}) {
+      const TimedParts parts = timed_parts(profile, model.name, Precision::fp32, batch, 0);
+      StepEntry entry = whole(batch, (batch == 4 ? factor : 1) * (parts.passes + parts.beside));
+      entry.model = model.name;
+      entry.precision = Precision::fp32;
+      profile.steps.push_back(entry);
+    }
+    return std::pair(drift_of_cores(model, profile, Precision::fp32),
+                     step_times(model, profile, Precision::fp32, 8, model.optimizer).device_uncertainty);
+  };
+  CHECK(predicted(1, "cpu").first == Approx(0));
+  for (const double factor : {1.2, 0.8}) CHECK(predicted(factor, "cpu").first == Approx(0.2));
+  CHECK(predicted(1.2, "cuda").first == 0);
+  CHECK(predicted(1.2, "cpu").second == Approx(std::hypot(predicted(1, "cpu").second, 0.2)));
+  CHECK(predicted(1.2, "cuda").second == Approx(predicted(1, "cuda").second));
+}
+
 TEST_CASE("what was timed twice counts once, and the copy of the input and captured steps are no parts") {
   Profile profile;
   const auto add_work = [&](const char* what, double seconds) {
