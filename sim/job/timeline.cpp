@@ -62,7 +62,7 @@ class Simulation {
     if (!state_.cursor.is_finished()) {
       const UpdateRun first = state_.cursor.run();
       state_.workers = first.workers;
-      state_.batch = first.batch;
+      state_.batch = first.full;
     }
     saved_ = state_;
     start(0);
@@ -172,9 +172,9 @@ class Simulation {
     }
     const UpdateRun run = state_.cursor.run();
     if (run.adapts && !state_.has_adapted) return adapt();
-    const bool grows = !run.is_short && run.batch != state_.batch;
+    const bool grows = run.full != state_.batch;
     if (writing_ && (grows || run.workers != state_.workers)) return await_write();  // as `run` does
-    if (!run.is_short) state_.batch = run.batch;
+    state_.batch = run.full;
     if (run.workers != state_.workers) {
       state_.workers = run.workers;
       draw_failure();
@@ -329,20 +329,20 @@ class Simulation {
 
   bool is_damped() const { return job_.schedule && job_.schedule->rule != Schedule::Rule::phases; }
 
-  // The phase that these updates belong to. Under a damping rule one ends when its batch has grown by a
-  // tenth.
+  // The phase that these updates belong to, the rest of an epoch by the batch that it is the rest of. Under a
+  // damping rule one ends when its batch has grown by a tenth.
   JobPhase& phase_of(const UpdateRun& run) {
     bool is_new = out_.phases.empty();
-    if (!is_new && !run.is_short) {
+    if (!is_new) {
       const JobPhase& last = out_.phases.back();
       constexpr double grown = 1.1;
       is_new = last.workers != run.workers || phase_index_ != run.phase ||
-               (is_damped() && static_cast<double>(run.batch) >= grown * static_cast<double>(last.batch)) ||
-               (!is_damped() && last.batch != run.batch);
+               (is_damped() && static_cast<double>(run.full) >= grown * static_cast<double>(last.batch)) ||
+               (!is_damped() && last.batch != run.full);
     }
     if (is_new) {
       out_.phases.emplace_back();
-      out_.phases.back().batch = run.batch;
+      out_.phases.back().batch = run.full;
       out_.phases.back().workers = run.workers;
       phase_index_ = run.phase;
     }

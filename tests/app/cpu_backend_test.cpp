@@ -29,7 +29,6 @@ layers:
   - conv2d: { name: conv1, out: 16, kernel: 3, padding: 1, bias: false }
   - batch_norm: { name: bn1 }
   - relu
-  - global_pool
   - flatten
   - linear: { name: fc, out: classes }
   - softmax_cross_entropy: { name: loss }

@@ -136,6 +136,7 @@ TEST_CASE("a recurrence has launches for each position, fused or not") {
       return b.finish();
     };
     Profile profile = test::made_profile(speaker_of(20), {});
+    profile.optimizers = {{"sgd", "speaker", Precision::fp32, 1000, {}}};
     for (const std::int64_t length : {20, 60}) {
       const Model model = speaker_of(length);
       for (std::size_t l = 1; l < model.layers.size(); ++l) {

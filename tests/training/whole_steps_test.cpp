@@ -74,17 +74,16 @@ TEST_CASE("cores that drift show in whole steps beside their parts, and in the i
   const auto predicted = [&](double factor, const char* device) {
     Profile profile = test::made_profile(model, {4, 8});
     profile.device = device;
-    profile.optimizers = {{"sgd", model.name, Precision::fp32, 1000, {}}};
     profile.steps.clear();
     for (const std::int64_t batch : {4, 8}) {
-      const TimedParts parts = timed_parts(profile, model.name, Precision::fp32, batch, 0);
+      const TimedParts parts = timed_parts(profile, model.name, Precision::bf16, batch, 0);
       StepEntry entry = whole(batch, (batch == 4 ? factor : 1) * (parts.passes + parts.beside));
       entry.model = model.name;
-      entry.precision = Precision::fp32;
+      entry.precision = Precision::bf16;
       profile.steps.push_back(entry);
     }
-    return std::pair(drift_of_cores(model, profile, Precision::fp32),
-                     step_times(model, profile, Precision::fp32, 8, model.optimizer).device_uncertainty);
+    return std::pair(drift_of_cores(model, profile, Precision::bf16),
+                     step_times(model, profile, Precision::bf16, 8, model.optimizer).device_uncertainty);
   };
   CHECK(predicted(1, "cpu").first == Approx(0));
   for (const double factor : {1.2, 0.8}) CHECK(predicted(factor, "cpu").first == Approx(0.2));
