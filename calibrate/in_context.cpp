@@ -138,7 +138,8 @@ class Recorder {
     while (first < plan_.size()) {
       session_.check();
       session_.worker.synchronize(StreamKind::compute);
-      hold_compute(session_.worker);
+      hold_compute(session_.worker,
+                   longest_hold(plan_.slots()[first].launches, options_.expected_host / plan_.launches()));
       Event from = mark(issued);
       int launches = 0;
       const std::size_t begin = first;
@@ -300,7 +301,7 @@ HostTimes measure_host(Session& session, StepPlan& plan, double seconds, double 
 }
 
 GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap, double seconds,
-                             double expected_step) {
+                             double expected_step, double expected_host) {
   device::Worker& worker = session.worker;
   EventPool events(worker);
   GatedStep result;
@@ -314,7 +315,7 @@ GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap,
     while (slot < plan.size()) {
       session.check();
       worker.synchronize(StreamKind::compute);
-      hold_compute(worker);
+      hold_compute(worker, longest_hold(plan.slots()[slot].launches, expected_host / plan.launches()));
       events.reset();
       const Event from = events.take(), to = events.take();
       worker.record(from, StreamKind::compute);

@@ -67,6 +67,6 @@ struct GatedStep {
   std::vector<double> steps;
 };
 GatedStep measure_gated_step(Session& session, StepPlan& plan, double event_gap, double seconds,
-                             double expected_step = 0);
+                             double expected_step = 0, double expected_host = 0);
 
 }  // namespace foretrain::calibrate

@@ -82,7 +82,8 @@ ModelRun measure_at(Session& session, device::Backend& backend, int device, cons
   const double left = std::max(options.seconds - (clock.now() - start), options.seconds / 3);
   // Host and device by themselves first: they decide how the parts are timed.
   const HostTimes host = measure_host(session, plan, 0.08 * left, expected_step);
-  const GatedStep gated = measure_gated_step(session, plan, options.event_gap, 0.08 * left, expected_step);
+  const GatedStep gated =
+      measure_gated_step(session, plan, options.event_gap, 0.08 * left, expected_step, host.step.median);
 
   const SoakReport load = soak(session, plan, backend, device,
                                {.least = options.least_soak,

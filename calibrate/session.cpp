@@ -21,8 +21,8 @@ device::Event EventPool::take() {
   return events_[used_++];
 }
 
-void hold_compute(device::Worker& worker) {
-  worker.close_gate(device::StreamKind::compute);
+void hold_compute(device::Worker& worker, double most_seconds) {
+  worker.close_gate(device::StreamKind::compute, most_seconds);
   worker.spin_kernel(device::StreamKind::compute, 20e-6);
 }
 

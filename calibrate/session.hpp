@@ -45,6 +45,6 @@ class EventPool {
 
 // Closes the compute stream behind a gate and a short kernel: when the gate opens, that kernel runs while the
 // device reads ahead in its queue, so that what follows starts from a full queue.
-void hold_compute(device::Worker& worker);
+void hold_compute(device::Worker& worker, double most_seconds = 1);
 
 }  // namespace foretrain::calibrate

@@ -1,6 +1,15 @@
 #include "calibrate/step_plan.hpp"
 
+#include <algorithm>
+
 namespace foretrain::calibrate {
+
+double longest_hold(int launches, double host_a_launch) {
+  constexpr double most = 1, least = 2e-3;
+  constexpr int filling = 1300;  // launches; CUDA's queue takes 1,022
+  if (launches <= gate_launches || !(host_a_launch > 0)) return most;
+  return std::clamp(filling * host_a_launch, least, most);
+}
 
 StepPlan::StepPlan(device::Program& program) : program_(program) {
   const auto add = [&](Slot slot) {

@@ -44,4 +44,9 @@ class StepPlan {
 // block and the gate never open.
 inline constexpr int gate_launches = 700;
 
+// How long a gate may hold a stretch of so many launches, at so much host time each: of more than the queue
+// takes (a layer of thousands, as an unrolled recurrence is) until the queue is full, for then the host would
+// wait for the gate.
+double longest_hold(int launches, double host_a_launch);
+
 }  // namespace foretrain::calibrate

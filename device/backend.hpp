@@ -217,8 +217,9 @@ class Worker {
   virtual void synchronize(StreamKind stream) = 0;
 
   // A gate closes a stream until open_gate: the host can fill the queue before the device starts. A gate that
-  // is not opened within a second opens itself.
-  virtual void close_gate(StreamKind stream) = 0;
+  // is not opened within `most_seconds` opens itself; that is what the host waits for where the queue is
+  // full.
+  virtual void close_gate(StreamKind stream, double most_seconds = 1) = 0;
   virtual void open_gate() = 0;
 
   // One tiny kernel, and one that keeps a single multiprocessor busy for about the time given.

@@ -11,7 +11,6 @@
 namespace foretrain::device::cpu {
 namespace {
 
-constexpr auto gate_limit = std::chrono::seconds(1);
 constexpr auto patience = std::chrono::microseconds(200);  // of one look at an event
 
 }  // namespace
@@ -117,12 +116,12 @@ void CpuWorker::synchronize(StreamKind kind) {
   stream(kind).synchronize();
 }
 
-void CpuWorker::close_gate(StreamKind kind) {
+void CpuWorker::close_gate(StreamKind kind, double most_seconds) {
   const auto gate = std::make_shared<Gate>();
   gates_.push_back(gate);
-  stream(kind).enqueue([gate] {
+  stream(kind).enqueue([gate, limit = std::chrono::duration<double>(most_seconds)] {
     std::unique_lock lock(gate->mutex);
-    gate->opened.wait_for(lock, gate_limit, [&] { return gate->is_open; });
+    gate->opened.wait_for(lock, limit, [&] { return gate->is_open; });
   });
 }
 

@@ -10,8 +10,6 @@
 namespace foretrain::device::cuda {
 namespace {
 
-constexpr double gate_limit = 1.0;  // seconds
-
 // CUDA gives a stream its hardware channel when it is first used, and channels by turns to two units that
 // feed the device. Where communication waits for a gradient in the unit of compute, each kernel of compute
 // begins 0.9 us later: of their neighbours in this order none share one. All at once, for other workers of
@@ -148,9 +146,9 @@ void CudaWorker::synchronize(StreamKind kind) {
   FORETRAIN_CUDA(cudaStreamSynchronize(stream(kind)));
 }
 
-void CudaWorker::close_gate(StreamKind kind) {
+void CudaWorker::close_gate(StreamKind kind, double most_seconds) {
   use_device(context_.device);
-  gate_kernel(gate_.as<unsigned>(), ++ticket_, gate_limit, stream(kind));
+  gate_kernel(gate_.as<unsigned>(), ++ticket_, most_seconds, stream(kind));
 }
 void CudaWorker::open_gate() {
   *static_cast<volatile unsigned*>(gate_.as<unsigned>()) = ticket_;

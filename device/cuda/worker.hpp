@@ -28,7 +28,7 @@ class CudaWorker : public Worker {
   void synchronize() override;
   void synchronize(StreamKind stream) override;
 
-  void close_gate(StreamKind stream) override;
+  void close_gate(StreamKind stream, double most_seconds) override;
   void open_gate() override;
   void empty_kernel(StreamKind stream) override;
   void spin_kernel(StreamKind stream, double seconds) override;

@@ -63,7 +63,7 @@ class ReferenceWorker : public Worker {
   void synchronize() override {}
   void synchronize(StreamKind) override {}
 
-  void close_gate(StreamKind) override {}
+  void close_gate(StreamKind, double) override {}
   void open_gate() override {}
   void empty_kernel(StreamKind) override {}
   void spin_kernel(StreamKind, double seconds) override {

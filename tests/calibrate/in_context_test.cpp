@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "calibrate/launch_costs.hpp"
@@ -117,6 +118,38 @@ TEST_CASE("a host-bound step with more launches than the queue takes never block
   CHECK(times.gated);
   CHECK(bench.backend.gates_that_opened_themselves == 0);
   check_parts(bench, times, 1e-6);
+}
+
+TEST_CASE("a part of more launches than the queue takes is held until the queue is full, and no longer") {
+  test::FakeScript script;
+  script.item = [](const Model&, const device::WorkItem& item, std::int64_t) {
+    if (item.layer == 3) return test::FakeTiming{30e-3, 36e-3, 5000};
+    return test::FakeTiming{6e-6, 8e-6, 1};
+  };
+  Bench bench(script, test::wide_resnet(16, 4), 1);
+  REQUIRE(bench.host_step > bench.device_step);
+  const int long_parts =
+      static_cast<int>(std::count_if(bench.plan->slots().begin(), bench.plan->slots().end(),
+                                     [](const Slot& slot) { return slot.launches == 5000; }));
+  REQUIRE(long_parts > 1);
+  double begin = bench.clock.now();
+  const GatedStep gated =
+      measure_gated_step(bench.session, *bench.plan, bench.script.event_device, 0.5, 0, bench.host_step);
+  CHECK(bench.clock.now() - begin < 1.5);
+  CHECK(gated.steps.size() > 3);
+  begin = bench.clock.now();
+  InContextOptions options;
+  options.event_gap = bench.script.event_device;
+  options.expected_step = bench.device_step;
+  options.expected_host = bench.host_step;
+  options.seconds = 2;
+  const InContextTimes times = measure_in_context(bench.session, *bench.plan, options);
+  CHECK(times.gated);
+  CHECK(bench.clock.now() - begin < 6);
+  CHECK(longest_hold(700, 5e-6) == 1);
+  CHECK(longest_hold(701, 5e-6) == doctest::Approx(6.5e-3));
+  CHECK(longest_hold(5000, 0) == 1);
+  CHECK(longest_hold(5000, 1e-9) == 2e-3);
 }
 
 TEST_CASE("where the host turns out too slow to run ahead, the gate is taken") {

@@ -257,7 +257,9 @@ class FakeWorker : public device::Worker {
     backend_.shared_->speed[device_] = streams_.speed();
   }
   void synchronize(StreamKind stream) override { streams_.finish(stream); }
-  void close_gate(StreamKind stream) override { streams_.close_gate(stream); }
+  void close_gate(StreamKind stream, double most_seconds) override {
+    streams_.close_gate(stream, most_seconds);
+  }
   void open_gate() override { streams_.open_gate(); }
   void empty_kernel(StreamKind stream) override {
     streams_.launch(stream, backend_.script.empty_kernel, backend_.script.launch_host);

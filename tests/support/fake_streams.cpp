@@ -35,7 +35,7 @@ void FakeStreams::enqueue(device::StreamKind kind, FakeOperation operation, bool
     while (waiting() >= static_cast<std::size_t>(backend_.script.queue_depth)) {
       if (stream.ends.empty()) {
         if (stream.gate_closed) {
-          clock_.not_before(*stream.gate_closed + 1);
+          clock_.not_before(*stream.gate_closed + stream.gate_limit);
           stream.gate_opened = clock_.now();
           stream.gate_closed.reset();
           ++backend_.gates_that_opened_themselves;
@@ -223,7 +223,7 @@ double FakeStreams::time_of(int event) {
 void FakeStreams::finish(device::StreamKind kind) {
   FakeStream& stream = at(kind);
   if (stream.gate_closed && !stream.pending.empty()) {
-    clock_.not_before(*stream.gate_closed + 1);
+    clock_.not_before(*stream.gate_closed + stream.gate_limit);
     stream.gate_opened = clock_.now();
     stream.gate_closed.reset();
     ++backend_.gates_that_opened_themselves;
@@ -235,15 +235,16 @@ void FakeStreams::finish(device::StreamKind kind) {
   clock_.not_before(stream.ready);
 }
 
-void FakeStreams::close_gate(device::StreamKind stream) {
+void FakeStreams::close_gate(device::StreamKind stream, double most_seconds) {
   at(stream).gate_closed = clock_.now();
+  at(stream).gate_limit = most_seconds;
 }
 
 void FakeStreams::open_gate() {
   clock_.advance(1e-6);
   for (FakeStream& stream : streams_) {
     if (!stream.gate_closed) continue;
-    if (clock_.now() > *stream.gate_closed + 1) ++backend_.gates_that_opened_themselves;
+    if (clock_.now() > *stream.gate_closed + stream.gate_limit) ++backend_.gates_that_opened_themselves;
     stream.gate_closed.reset();
     stream.gate_opened = clock_.now();
   }

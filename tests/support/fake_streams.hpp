@@ -50,6 +50,7 @@ struct FakeStream {
   double ready = 0;
   double begin = 0;                   // of the last operation that took time
   std::optional<double> gate_closed;  // host time; nothing starts
+  double gate_limit = 1;              // seconds after which it opens itself
   double gate_opened = 0;
   std::vector<std::pair<double, double>> busy;  // kernels and collectives
 };
@@ -65,7 +66,7 @@ class FakeStreams {
   bool reached(int event);
   double time_of(int event);
   void finish(device::StreamKind stream);
-  void close_gate(device::StreamKind stream);
+  void close_gate(device::StreamKind stream, double most_seconds);
   void open_gate();
   void collective(FakeRing& ring, std::size_t call, std::function<double(int)> duration);
   double busy_seconds() const { return busy_seconds_; }
