@@ -112,9 +112,9 @@ Profile joined(const std::optional<Profile>& known, const Profile& measured) {
 // not be told.
 std::vector<std::string> fit(Profile& profile, const Options& options, const calibrate::Request& request) {
   const Catalog catalog(data_directories());
-  return fit_overlaps(profile, [&](const std::string& model, int gpus) {
+  return fit_overlaps(profile, [&](const std::string& model, int gpus, std::int64_t sequence) {
     const bool is_this = request.model && model == request.model->name;
-    return scenario_of_model(catalog, is_this ? options.model : model, gpus);
+    return scenario_of_model(catalog, is_this ? options.model : model, gpus, sequence);
   });
 }
 

@@ -124,9 +124,10 @@ int validate_parts_of(const ValidateOptions& options, double bound) {
   if (!profile && diagnostics.ok()) diagnostics.error({"validate --parts"}, "needs a profile");
   diagnostics.throw_errors();
 
-  const PartsValidation validation = validate_parts(
-      profile, overlaps,
-      [&](const std::string& model, int gpus) { return scenario_of_model(catalog, model, gpus); });
+  const PartsValidation validation =
+      validate_parts(profile, overlaps, [&](const std::string& model, int gpus, std::int64_t sequence) {
+        return scenario_of_model(catalog, model, gpus, sequence);
+      });
   for (const std::string& problem : validation.problems) warning("not predicted: " + problem);
   write_target(options.json, write_parts_json, validation);
   write_target(options.csv, write_parts_csv, validation);

@@ -98,6 +98,7 @@ void write_parts_json(const PartsValidation& validation, const TextSink& sink) {
     json.member("model", row.model);
     json.member("precision", name_of(row.precision));
     json.member("batch_per_worker", row.batch);
+    if (row.sequence > 0) json.member("sequence", row.sequence);
     json.member("workers", row.workers);
     json.member("measured_s", row.measured);
     json.member("measured_p05_s", row.measured_p05);
@@ -174,8 +175,10 @@ std::string parts_table(const PartsValidation& validation) {
     table.add({row.extrapolated         ? "left out, end"
                : row.kind == "left_out" ? "left out"
                                         : row.kind,
-               row.model, name_of(row.precision), std::to_string(row.batch), std::to_string(row.workers),
-               time_text(row.measured), time_text(row.predicted), signed_percent(row.error()),
+               row.model, name_of(row.precision),
+               row.sequence > 0 ? fmt::format("{} x {}", row.batch, row.sequence) : std::to_string(row.batch),
+               std::to_string(row.workers), time_text(row.measured), time_text(row.predicted),
+               signed_percent(row.error()),
                row.hit()                ? "hit"
                : row.measured < row.low ? "below"
                                         : "above",

@@ -13,18 +13,19 @@
 namespace foretrain {
 namespace {
 
-bool is_of(const StepEntry& step, const std::string& model, Precision precision, std::int64_t batch) {
-  return step.model == model && step.precision == precision && step.batch == batch;
+// Of its model, precision, batch and length.
+template <typename Entry>
+bool is_of(const StepEntry& step, const std::string& model, const Entry& e) {
+  return step.model == model && step.precision == e.precision && step.batch == e.batch &&
+         step.sequence == e.sequence;
 }
 
 std::shared_ptr<const Profile> without_batch(const Profile& profile, const StepEntry& step) {
   auto rest = std::make_shared<Profile>(profile);
-  std::erase_if(rest->operators,
-                [&](const OperatorEntry& e) { return is_of(step, e.context, e.precision, e.batch); });
-  std::erase_if(rest->step_work,
-                [&](const StepWorkEntry& e) { return is_of(step, e.model, e.precision, e.batch); });
+  std::erase_if(rest->operators, [&](const OperatorEntry& e) { return is_of(step, e.context, e); });
+  std::erase_if(rest->step_work, [&](const StepWorkEntry& e) { return is_of(step, e.model, e); });
   for (StepEntry& e : rest->steps) {
-    if (is_of(step, e.model, e.precision, e.batch)) e.step = {};
+    if (is_of(step, e.model, e)) e.step = {};
   }
   return rest;
 }
@@ -40,7 +41,7 @@ std::shared_ptr<const Profile> without(const Profile& profile, const OverlapEntr
   auto rest = std::make_shared<Profile>(profile);
   std::erase_if(rest->overlaps, [&](const OverlapEntry& e) {
     return e.model == overlap.model && e.precision == overlap.precision && e.batch == overlap.batch &&
-           e.ranks == overlap.ranks;
+           e.sequence == overlap.sequence && e.ranks == overlap.ranks;
   });
   return rest;
 }
@@ -48,7 +49,8 @@ std::shared_ptr<const Profile> without(const Profile& profile, const OverlapEntr
 std::set<std::int64_t> batches_of(const Profile& profile, const StepEntry& step) {
   std::set<std::int64_t> batches;
   for (const OperatorEntry& e : profile.operators) {
-    if (e.context == step.model && e.precision == step.precision) batches.insert(e.batch);
+    if (e.context == step.model && e.precision == step.precision && e.sequence == step.sequence)
+      batches.insert(e.batch);
   }
   return batches;
 }
@@ -61,7 +63,7 @@ class Predictor {
   // Fills the predicted side of a row and keeps it, or tells why not.
   void add(PartsRow row, std::shared_ptr<const Profile> profile) {
     try {
-      Scenario scenario = scenario_of_(row.model, row.workers);
+      Scenario scenario = scenario_of_(row.model, row.workers, row.sequence);
       scenario.profile = std::move(profile);
       scenario.step_times = nullptr;
       scenario.precision = row.precision;
@@ -83,8 +85,9 @@ class Predictor {
       }
       out_.rows.push_back(std::move(row));
     } catch (const Error& error) {
-      out_.problems.push_back(fmt::format("{} {} batch {} ({}): {}", row.model, name_of(row.precision),
-                                          row.batch, row.kind, error.what()));
+      out_.problems.push_back(
+          fmt::format("{} {} batch {}{} ({}): {}", row.model, name_of(row.precision), row.batch,
+                      row.sequence > 0 ? fmt::format(" x {}", row.sequence) : "", row.kind, error.what()));
     }
   }
 
@@ -99,6 +102,7 @@ PartsRow row_of(const StepEntry& step, const char* kind) {
   row.model = step.model;
   row.precision = step.precision;
   row.batch = step.batch;
+  row.sequence = step.sequence;
   row.measured = step.step.median;
   row.measured_p05 = step.p05;
   row.measured_p95 = step.p95;
@@ -112,6 +116,7 @@ PartsRow row_of(const OverlapEntry& overlap) {
   row.model = overlap.model;
   row.precision = overlap.precision;
   row.batch = overlap.batch;
+  row.sequence = overlap.sequence;
   row.workers = overlap.ranks;
   row.measured = overlap.step.median;
   row.measured_p05 = overlap.p05;

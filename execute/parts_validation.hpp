@@ -19,7 +19,7 @@ struct PartsRow {
   std::string kind;  // "whole", "left_out", "overlap"
   std::string model;
   Precision precision = Precision::fp32;
-  std::int64_t batch = 0;
+  std::int64_t batch = 0, sequence = 0;  // 0: of a model without one
   int workers = 1;
   double measured = 0, measured_p05 = 0, measured_p95 = 0;
   double predicted = 0, low = 0, high = 0;

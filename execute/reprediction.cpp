@@ -62,11 +62,13 @@ std::string how_of(const Scenario& scenario) {
 
 }  // namespace
 
-Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus) {
-  const std::string text = fmt::format(
+Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus,
+                           std::int64_t sequence) {
+  std::string text = fmt::format(
       "model: {}\nprofile: {{ steps: [[1, 1 ms]] }}\nbatch: {{ per_worker: 1 }}\n"
       "cluster: {{ topology: nvlink-node, gpus_per_node: {} }}\n",
       model, gpus);
+  if (sequence > 0) text += fmt::format("sequence: {}\n", sequence);
   Diagnostics diagnostics;
   auto scenario = parse_scenario(text, "model '" + model + "'", catalog, {}, diagnostics);
   diagnostics.throw_errors();

@@ -15,7 +15,8 @@ namespace foretrain {
 
 // The named model on one node of so many GPUs, with all else at its default; precision, batch and profile are
 // for the caller to set. Throws Error (input) where the model is not known.
-Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus);
+Scenario scenario_of_model(const Catalog& catalog, const std::string& model, int gpus,
+                           std::int64_t sequence = 0);
 
 class Repredictor {
  public:

@@ -167,8 +167,8 @@ struct InputPipeline {
 };
 
 struct HostDescription {
-  bool one_process = false;       // for all GPUs of a node
-  bool process_a_worker = false;  // asked for, not the default
+  bool one_process = false;       // with `threads` that launch for all GPUs of a node
+  bool process_a_worker = false;  // neither: one process with a thread for each GPU
   int threads = 1;                // of a process that launch
   int cores = 0;                  // of a node; 0: as many as are wanted
 };

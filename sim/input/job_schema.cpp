@@ -54,8 +54,9 @@ const Schema& host_schema() {
   static const Schema schema{
       "host",
       "the host of each node",
-      {words({"one", "per_gpu"},
-             key("processes", Type::text, "one process for all GPUs of a node, or one for each", "per_gpu")),
+      {words({"one", "per_gpu"}, key("processes", Type::text,
+                                     "one process for all GPUs of a node, or one for each; left out: one "
+                                     "with a thread for each GPU")),
        at_least(1, key("threads", Type::integer,
                        "of a process: on GPUs those that launch, on the cpu backend those of a worker", "1")),
        at_least(1, key("cores", Type::integer, "cores of a node"))}};

@@ -97,6 +97,11 @@ std::shared_ptr<const Profile> launched(const Profile& given, const Scenario& sc
 
 }  // namespace
 
+bool has_captured_steps(const Scenario& scenario) {
+  return scenario.profile && scenario.model &&
+         !captured_steps(*scenario.profile, scenario.model->name, scenario.precision).factors.empty();
+}
+
 double launching_factor(const Scenario& scenario, int workers) {
   if (!scenario.host) return 1;
   const HostDescription& host = *scenario.host;

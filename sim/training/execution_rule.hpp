@@ -15,6 +15,9 @@ double launching_factor(const Scenario& scenario, int workers);
 // passes take what is left of them, in proportion, and the launch what the host took; where it has not, the
 // launch is one kernel's and passes take as long as before (assumed, and a warning says so). The same where
 // neither applies; a step-time profile knows of no launches and stays.
+// Whether the profile has captured steps of the scenario's model and precision.
+bool has_captured_steps(const Scenario& scenario);
+
 struct ExecutedScenario {
   ExecutedScenario(const Scenario& scenario, int workers);
   const Scenario& operator*() const { return changed ? *changed : *given; }

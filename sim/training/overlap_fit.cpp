@@ -42,7 +42,7 @@ bool is_applied(const OverlapEntry& entry) {
 
 Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Profile> profile,
                              const ScenarioOfModel& scenario_of) {
-  Scenario scenario = scenario_of(entry.model, entry.ranks);
+  Scenario scenario = scenario_of(entry.model, entry.ranks, entry.sequence);
   scenario.profile = std::move(profile);
   scenario.step_times = nullptr;
   scenario.precision = entry.precision;

@@ -13,7 +13,8 @@ namespace foretrain {
 
 // One worker of the model on each of `gpus` of a node; precision, batch and profile are set by the caller.
 // Throws Error where the model is not known.
-using ScenarioOfModel = std::function<Scenario(const std::string& model, int gpus)>;
+// sequence 0: the model's own.
+using ScenarioOfModel = std::function<Scenario(const std::string& model, int gpus, std::int64_t sequence)>;
 
 // The data-parallel scenario that `entry` measured, with the given profile.
 Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Profile> profile,

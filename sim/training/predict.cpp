@@ -159,12 +159,15 @@ std::string sparse_verdict(const Scenario& scenario, const StepSimulation& simul
     // A rank receives (n - 1) / n of what is gathered, and twice that of what is reduced.
     since = fmt::format("{:.0f}", std::max(2.0, std::ceil(2 * table / std::max(1.0, own))));
   }
-  const bool pays = seconds < step;
+  constexpr double nothing = 0.005;  // of the step
+  const char* verdict = std::abs(seconds / step - 1) < nothing ? "makes no difference"
+                        : seconds < step                       ? "pays"
+                                                               : "does not pay";
   return fmt::format(
       "Every rank gathers {} of embedding rows a step, which grows with the ranks; all-reducing the dense "
       "gradient of {} would take {} a step: densifying {} ({:+.1f} %), and by bytes pays from {} ranks on.",
-      format_bytes(gathered), format_bytes(whole), format_time(seconds), pays ? "pays" : "does not pay",
-      100 * (seconds / step - 1), since);
+      format_bytes(gathered), format_bytes(whole), format_time(seconds), verdict, 100 * (seconds / step - 1),
+      since);
 }
 
 Result predict_alike(const Scenario& scenario, const PredictOptions& options, const Scenario& given);

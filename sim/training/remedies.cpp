@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/training/execution_rule.hpp"
 
 namespace foretrain {
 namespace {
@@ -109,9 +110,17 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& 
     consider("gradients in bf16", changed({.gradients = Precision::bf16}), 1,
              "gradients rounded to 8 bits of mantissa before they are summed");
   }
-  if (const double host = host_of_graph(scenario, simulation);
-      host < 1 && runs_on_gpus(scenario.cluster.topology) && !scenario.execution.cuda_graph) {
-    consider("the step as a CUDA graph", simulation, 1, "shapes and addresses that stay the same", host);
+  if (runs_on_gpus(scenario.cluster.topology) && !scenario.execution.cuda_graph) {
+    const char *const change = "the step as a CUDA graph", *const cost =
+                                                               "shapes and addresses that stay the same";
+    if (has_captured_steps(scenario)) {
+      Scenario graph = scenario;
+      graph.execution.cuda_graph = true;
+      const ExecutedScenario executed(graph, simulation.workers());
+      consider(change, StepSimulation(*executed), 1, cost);
+    } else if (const double host = host_of_graph(scenario, simulation); host < 1) {
+      consider(change, simulation, 1, cost, host);
+    }
   }
   if (scenario.profile) {
     std::int64_t next = 0;

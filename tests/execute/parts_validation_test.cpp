@@ -5,6 +5,8 @@
 #include "execute/parts_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/network/families.hpp"
+#include "sim/training/model_builder.hpp"
+#include "sim/training/profile.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
@@ -40,7 +42,7 @@ std::shared_ptr<Profile> profile_with_steps(const std::vector<std::pair<std::int
   return profile;
 }
 
-Scenario scenario_of(const std::string& name, int gpus) {
+Scenario scenario_of(const std::string& name, int gpus, std::int64_t = 0) {
   if (name != model().name) throw Error(ErrorKind::input, "no such model");
   Scenario scenario;
   scenario.model = std::make_shared<Model>(model());
@@ -97,6 +99,59 @@ TEST_CASE("a batch that is left out is predicted from the others, not from itsel
   }
   CHECK(named(v, "left_out").rows == 1);
   CHECK(named(v, "left_out_at_an_end").rows == 2);
+}
+
+TEST_CASE("a step of a length is predicted at that length, and left out with it") {
+  const auto reader = [](std::int64_t length) {
+    ModelBuilder b("reader", {length}, 40);
+    b.take_tokens(40, length);
+    b.softmax_cross_entropy("loss", b.linear("output", b.embedding("embedding", b.input(), 8, {}), 40, true));
+    Model made = b.finish();
+    made.optimizer.momentum = 0.9;
+    return made;
+  };
+  auto profile = std::make_shared<Profile>(test::made_profile(reader(16), {}));
+  for (const std::int64_t length : {16, 64}) {
+    const Model at = reader(length);
+    for (const std::int64_t batch : {4, 8, 16}) {
+      StepEntry step;
+      step.model = at.name;
+      step.precision = Precision::bf16;
+      step.batch = batch;
+      step.sequence = length;
+      step.step.median = 100e-6;
+      for (std::size_t l = 1; l < at.layers.size(); ++l) {
+        OperatorEntry entry;
+        entry.key = operator_key(at, at.layers[l]);
+        entry.layer = at.layers[l].name;
+        entry.context = at.name;
+        entry.precision = Precision::bf16;
+        entry.batch = batch;
+        entry.sequence = length;
+        for (PassTiming& pass : entry.passes) {
+          pass.device.median = pass.device.low = pass.device.high =
+              1e-7 * static_cast<double>(batch * length);
+          pass.launches = 1;
+          step.step.median += pass.device.median;
+        }
+        profile->operators.push_back(std::move(entry));
+      }
+      profile->steps.push_back(step);
+    }
+  }
+  const PartsValidation found =
+      validate_parts(profile, {}, [&](const std::string&, int gpus, std::int64_t sequence) {
+        Scenario scenario = scenario_of(model().name, gpus);
+        scenario.model = std::make_shared<Model>(reader(sequence));
+        return scenario;
+      });
+  CHECK(found.problems.empty());
+  CHECK(named(found, "whole").rows == 6);
+  CHECK(named(found, "whole").max_abs_error < 0.02);
+  CHECK(named(found, "left_out").rows == 2);
+  CHECK(named(found, "left_out_at_an_end").rows == 4);
+  CHECK(named(found, "left_out").max_abs_error < 0.02);
+  CHECK(parts_table(found).find("8 x 64") != std::string::npos);
 }
 
 TEST_CASE("with two batches none can be left out") {

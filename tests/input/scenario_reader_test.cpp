@@ -211,6 +211,21 @@ TEST_CASE("what is not modelled yet is known and refused with the nearest") {
   }
 }
 
+TEST_CASE("a host has a process for each GPU, or one for all of few threads, where it is asked for alone") {
+  const auto host = [](const std::string& keys) {
+    const Read found = read(valid + "host: { " + keys + " }\n");
+    REQUIRE(found.scenario);
+    REQUIRE(found.scenario->host);
+    return *found.scenario->host;
+  };
+  for (const char* keys : {"cores: 64", "threads: 2", "threads: 1, cores: 8"}) {
+    CHECK_FALSE(host(keys).process_a_worker);
+    CHECK_FALSE(host(keys).one_process);
+  }
+  CHECK(host("processes: per_gpu").process_a_worker);
+  CHECK(host("processes: one, threads: 2").one_process);
+}
+
 TEST_CASE("what is known and not simulated yet is never ignored in silence") {
   CHECK(contains(errors_with("precision: bf16", "host: { processes: two }"), "allowed are one, per_gpu"));
   CHECK(contains(errors_with("precision: bf16", "precision: bf16\nworkload: trace.json"),

@@ -13,7 +13,7 @@ using doctest::Approx;
 
 namespace {
 
-Scenario scenario_of(const std::string& name, int gpus) {
+Scenario scenario_of(const std::string& name, int gpus, std::int64_t = 0) {
   static const auto model = std::make_shared<Model>(test::resnet18());
   if (name != model->name) throw Error(ErrorKind::input, "no such model");
   Scenario scenario;
@@ -54,7 +54,7 @@ OverlapEntry overlap(std::int64_t batch, double step, double alone = 0) {
 double one_worker(std::int64_t batch) {
   Scenario scenario =
       scenario_of_overlap(overlap(batch, 0), std::make_shared<Profile>(profile_with_interference()),
-                          [](const std::string& name, int) { return scenario_of(name, 1); });
+                          [](const std::string& name, int, std::int64_t) { return scenario_of(name, 1); });
   scenario.strategy.kind = StrategyKind::independent;
   return StepSimulation(scenario).run().seconds;
 }

@@ -347,6 +347,14 @@ TEST_CASE("what calibration measured of captured steps takes the place of the as
   scenario.profile = std::make_shared<const Profile>(profile);
   const Result measured = predict(scenario, {.remedies = false});
   CHECK(measured.step.time == doctest::Approx(0.8 * (assumed - update) + update).epsilon(0.03));
+  // What is proposed for the step as it is, is what it would take.
+  scenario.execution.cuda_graph = false;
+  const Result proposed = predict(scenario);
+  const auto graph =
+      std::find_if(proposed.remedies.begin(), proposed.remedies.end(),
+                   [](const Remedy& remedy) { return remedy.change == "the step as a CUDA graph"; });
+  REQUIRE(graph != proposed.remedies.end());
+  CHECK(graph->step == doctest::Approx(measured.step.p50));
   CHECK(std::none_of(measured.warnings.begin(), measured.warnings.end(),
                      [](const std::string& text) { return text.starts_with("cuda_graph"); }));
 }
