@@ -8,6 +8,7 @@
 #include "sim/base/error.hpp"
 #include "sim/input/job.hpp"
 #include "sim/input/sequence_lengths.hpp"
+#include "sim/network/families.hpp"
 #include "sim/training/execution_rule.hpp"
 #include "sim/training/model_builder.hpp"
 #include "sim/training/operator_curves.hpp"
@@ -349,6 +350,9 @@ TEST_CASE("what calibration measured of captured steps takes the place of the as
   CHECK(measured.step.time == doctest::Approx(0.8 * (assumed - update) + update).epsilon(0.03));
   // What is proposed for the step as it is, is what it would take.
   scenario.execution.cuda_graph = false;
+  NvlinkNode node;
+  node.gpus_per_node = 1;
+  scenario.cluster.topology = make_topology(node);
   const Result proposed = predict(scenario);
   const auto graph =
       std::find_if(proposed.remedies.begin(), proposed.remedies.end(),
