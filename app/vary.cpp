@@ -153,6 +153,24 @@ std::optional<std::size_t> number_of(const char* variable) {
   return static_cast<std::size_t>(*value);
 }
 
+// Of a Slurm array: tasks are numbered from MIN to MAX by STEP, or as a list says, which tells no part.
+std::optional<Shard> part_of_array() {
+  const auto task = number_of("SLURM_ARRAY_TASK_ID"), count = number_of("SLURM_ARRAY_TASK_COUNT");
+  if (!task || !count || *count < 2) return std::nullopt;
+  const std::size_t first = number_of("SLURM_ARRAY_TASK_MIN").value_or(0),
+                    step = std::max<std::size_t>(1, number_of("SLURM_ARRAY_TASK_STEP").value_or(1)),
+                    last = number_of("SLURM_ARRAY_TASK_MAX").value_or(first + (*count - 1) * step);
+  const bool is_even =
+      first <= *task && *task <= last && (*task - first) % step == 0 && (last - first) / step + 1 == *count;
+  if (!is_even)
+    throw Error(
+        ErrorKind::input,
+        fmt::format("sweep: task {} of this Slurm array of {} is of no even numbering from {} to {} by {}: "
+                    "say its part by --shard i/n",
+                    *task, *count, first, last, step));
+  return Shard{(*task - first) / step, *count, true};
+}
+
 }  // namespace
 
 Shard read_shard(const std::string& text) {
@@ -168,12 +186,7 @@ Shard read_shard(const std::string& text) {
       throw Error(ErrorKind::input, "--shard " + text + ": takes i/n, the i-th of n parts, as in 2/8");
     return {static_cast<std::size_t>(*i) - 1, static_cast<std::size_t>(*n), false};
   }
-  if (const auto task = number_of("SLURM_ARRAY_TASK_ID"), first = number_of("SLURM_ARRAY_TASK_MIN"),
-      count = number_of("SLURM_ARRAY_TASK_COUNT");
-      task && count && *count > 1) {
-    const std::size_t index = *task - std::min(*task, first.value_or(0));
-    if (index < *count) return {index, *count, true};
-  }
+  if (const auto part = part_of_array()) return *part;
   for (const auto& [rank, size] : {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
                                    {"PMI_RANK", "PMI_SIZE"},
                                    {"SLURM_PROCID", "SLURM_NTASKS"}}) {

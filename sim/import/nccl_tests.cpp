@@ -33,7 +33,9 @@ std::optional<CollectiveKind> kind_of_test(const std::string& test) {
       {"reduce_perf", CollectiveKind::reduce},
       {"alltoall_perf", CollectiveKind::all_to_all},
       {"sendrecv_perf", CollectiveKind::send_recv}};
-  const auto found = tests.find(test);
+  // "all_reduce_perf_mpi" is the same program.
+  constexpr std::string_view ending = "_perf";
+  const auto found = tests.find(test.substr(0, std::min(test.size(), test.find(ending) + ending.size())));
   return found == tests.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -165,6 +167,9 @@ Imported import_nccl_tests(std::string_view bytes, const ImportOptions& options)
 
   std::optional<CollectiveKind> kind = options.collective;
   if (!kind) kind = kind_of_test(log.test);
+  for (const char* other : {"gather_perf", "scatter_perf", "hypercube_perf"})
+    if (!kind && log.test == other)
+      refuse(options, fmt::format("is of {}, a collective that no data-parallel step uses", other));
   if (!kind) kind = kind_by_bandwidth(log, ranks);
   if (!kind) {
     std::string names;

@@ -10,10 +10,23 @@
 namespace foretrain {
 namespace {
 
+// "2026-01-31T12:00:00.123Z", as collectors of logs put it before a line.
+bool is_timestamp(std::string_view word) {
+  constexpr std::string_view pattern = "dddd-dd-ddTdd:dd:dd";
+  if (word.size() < pattern.size()) return false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool is_digit = word[i] >= '0' && word[i] <= '9';
+    if (pattern[i] == 'd' ? !is_digit : word[i] != pattern[i]) return false;
+  }
+  return true;
+}
+
 // What a launcher puts before each line: "[1,0]<stdout>:", "[1,0]<stdout> ", "0: " of srun -l, "node-3: ",
 // "[node-3] ". Only what is followed by a line of nccl-tests is taken for a prefix.
 std::string_view without_prefix(std::string_view line) {
   line = trimmed(line);
+  if (const std::string_view word = line.substr(0, line.find_first_of(" \t")); is_timestamp(word))
+    line = trimmed(line.substr(word.size()));
   if (line.starts_with('[')) {
     const std::size_t end = line.find(']');
     if (end == std::string_view::npos) return line;

@@ -102,6 +102,27 @@ TEST_CASE("Ctrl-C ends a long sweep within a second and leaves the rows that are
   }
 }
 
+TEST_CASE(
+    "on a terminal a long sweep says how much is done and how long the rest takes, and then takes it away") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text);
+  const std::vector<std::string> sweep{"sweep",  scenario,
+                                       "--vary", "cluster.network.latency=1 us..900000 us+1",
+                                       "--json", folder.path("s.json")};
+  RunOptions watched;
+  watched.error_is_terminal = true;
+  watched.signal_after_ms = 2500;
+  const std::string shown = run_foretrain(sweep, watched).err;
+  CHECK(shown.find(" of 900000, ") != std::string::npos);
+  CHECK(shown.find(" left") != std::string::npos);
+  const std::size_t wiped = shown.rfind("\r\x1b[K");
+  REQUIRE(wiped != std::string::npos);
+  CHECK(shown.find(" left", wiped) == std::string::npos);
+  watched.error_is_terminal = false;
+  watched.signal_after_ms = 1500;
+  CHECK(run_foretrain(sweep, watched).err.find(" left") == std::string::npos);
+}
+
 TEST_CASE("a sweep that asks for nonsense is refused as a whole") {
   const TemporaryFolder folder;
   const std::string scenario = folder.write("a.yaml", scenario_text);
@@ -173,13 +194,23 @@ TEST_CASE("parts of a grid by number or by the ranks of a launcher, joined by re
   for (const std::vector<std::string>& environment :
        {std::vector<std::string>{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"},
         {"SLURM_PROCID=1", "SLURM_NTASKS=2"},
-        {"SLURM_ARRAY_TASK_ID=6", "SLURM_ARRAY_TASK_MIN=5", "SLURM_ARRAY_TASK_COUNT=2"}}) {
+        {"PMI_RANK=1", "PMI_SIZE=2"},
+        {"SLURM_ARRAY_TASK_ID=6", "SLURM_ARRAY_TASK_MIN=5", "SLURM_ARRAY_TASK_COUNT=2"},
+        {"SLURM_ARRAY_TASK_ID=14", "SLURM_ARRAY_TASK_MIN=4", "SLURM_ARRAY_TASK_MAX=14",
+         "SLURM_ARRAY_TASK_STEP=10", "SLURM_ARRAY_TASK_COUNT=2"}}) {
     rank.environment = environment;
     CHECK(run_foretrain({"sweep", scenario, "--vary", axis, "--json", folder.path("r.json")}, rank).status ==
           0);
     CHECK(json::parse(read_file(folder.path("r.2-of-2.json")))["rows"].size() == 3);
     std::filesystem::remove(folder.path("r.2-of-2.json"));
   }
+  // Of tasks that a list has numbered nobody knows the part: none is computed twice, none left out.
+  rank.environment = {"SLURM_ARRAY_TASK_ID=3", "SLURM_ARRAY_TASK_MIN=1", "SLURM_ARRAY_TASK_MAX=7",
+                      "SLURM_ARRAY_TASK_STEP=1", "SLURM_ARRAY_TASK_COUNT=3"};
+  const Finished listed =
+      run_foretrain({"sweep", scenario, "--vary", axis, "--json", folder.path("r.json")}, rank);
+  CHECK(listed.status == 2);
+  CHECK(listed.err.find("say its part by --shard i/n") != std::string::npos);
   for (const char* wrong : {"0/3", "4/3", "x", "1", "1/"}) {
     CAPTURE(wrong);
     CHECK(run_foretrain({"sweep", scenario, "--vary", axis, "--shard", wrong}).status == 2);

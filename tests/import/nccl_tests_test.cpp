@@ -106,7 +106,9 @@ TEST_CASE("logs of every generation of nccl-tests say the same") {
   for (const std::string& log :
        {ranks + with_root, ranks + without_root, prefixed(ranks + with_root, "[1,0]<stdout>:"),
         prefixed(ranks + without_root, "[1,0]<stdout> "), prefixed(ranks + with_root, "0: "),
-        prefixed(ranks + with_root, "alpha: "), colours, json}) {
+        prefixed(ranks + with_root, "alpha: "),
+        prefixed(ranks + with_root, "[prterun-alpha-7@1,0]<stdout>: "),
+        prefixed(ranks + with_root, "2026-01-31T12:00:00.123456789Z "), colours, json}) {
     CAPTURE(log);
     const Profile profile = imported(log);
     REQUIRE(profile.collectives.size() == 3);
@@ -163,6 +165,8 @@ TEST_CASE("the collective is told by name, by bandwidths, or not at all") {
   CHECK(imported(gather, options).collectives.at(0).kind == "all_gather");
   CHECK(imported("$ mpirun -np 4 ./build/all_gather_perf -b 16M\n" + gather).collectives.at(0).kind ==
         "all_gather");
+  CHECK(imported("# Collective test starting: all_gather_perf_mpi\n" + gather).collectives.at(0).kind ==
+        "all_gather");
   CHECK(imported("# Collective test starting: alltoall_perf\n" + gather).collectives.at(0).kind ==
         "all_to_all");
   const std::string scatter = ranks +
@@ -172,6 +176,29 @@ TEST_CASE("the collective is told by name, by bandwidths, or not at all") {
                               "100.00      0    125.8  133.34  100.00      0\n";
   CHECK(imported(scatter).collectives.at(0).kind == "reduce_scatter");
   CHECK(imported(scatter).collectives.at(0).element == "fp16");
+}
+
+TEST_CASE("columns that are N/A as a whole, and numbers in scientific notation") {
+  // All-to-all has no time in place; what is wrong was not counted (-c 0).
+  const std::string none_in_place = "# Collective test starting: alltoall_perf\n" + ranks +
+                                    "#       size         count      type   redop    root     time   algbw   "
+                                    "busbw #wrong     time   algbw   "
+                                    "busbw #wrong\n"
+                                    "    16777216       1048576     float    none      -1  1.258e+02  "
+                                    "1.3334e+02  1.0000e+02    N/A      N/A "
+                                    "    N/A     N/A    N/A\n"
+                                    "    33554432       2097152     float    none      -1  2.5e+02  1.34e+02 "
+                                    " 1.00e+02   1e+00      N/A     "
+                                    "N/A     N/A    N/A\n"
+                                    "# Avg bus bandwidth    : 1.0e+02\n";
+  std::vector<std::string> notes;
+  const Profile profile = imported(none_in_place, {}, &notes);
+  REQUIRE(profile.collectives.size() == 2);
+  CHECK(profile.collectives[0].kind == "all_to_all");
+  CHECK(profile.collectives[0].time.median == Approx(125.8e-6));
+  CHECK(profile.collectives[1].time.median == Approx(250e-6));
+  REQUIRE_FALSE(notes.empty());
+  CHECK(holds(notes[0], "1 rows had wrong results"));
 }
 
 TEST_CASE("what is no measurement of a collective is refused with the reason") {
@@ -187,6 +214,8 @@ TEST_CASE("what is no measurement of a collective is refused with the reason") {
   CHECK(holds(refusal(one_rank + one_rank + zeros), "built without MPI"));
   CHECK(holds(refusal(ranks + zeros), "average bus bandwidth is 0"));
   CHECK(holds(refusal(with_root), "does not list its ranks"));
+  CHECK(
+      holds(refusal("# Collective test starting: scatter_perf\n" + ranks + with_root), "is of scatter_perf"));
   CHECK(holds(refusal("hello\n"), "has no row of nccl-tests"));
   CHECK(holds(refusal(""), "has no row of nccl-tests"));
   CHECK(holds(refusal(json.substr(0, json.size() / 2)), "is not valid JSON"));

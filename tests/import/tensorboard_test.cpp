@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/base/error.hpp"
 #include "sim/base/wire.hpp"
 #include "sim/output/event_file.hpp"
@@ -99,8 +101,48 @@ TEST_CASE("wall times become a step time, pauses are told apart") {
   const Imported made = imported(event_file_text(job()), "steps.yaml", options);
   CHECK(holds(made.content, "steps: [[32, 10"));
   CHECK(holds(made.content, "# every 20 updates a pause of 3"));
+  CHECK(holds(made.content,
+              " (5 times): evaluation (val/accuracy); in a job: log: { every: 20 updates, time: 3"));
   CHECK(holds(made.summary, "100 points of train/loss"));
   CHECK(holds(refusal(event_file_text(job()), "steps.yaml"), "add --batch N"));
+}
+
+TEST_CASE("pauses at which an evaluation was written are told from the others, and are a job's") {
+  // 100 ms a step; every 10 updates an evaluation of 2 s, every 40 a checkpoint of 9 s.
+  std::vector<ScalarEvent> events;
+  double now = 1.7e9;
+  for (int step = 1; step <= 200; ++step) {
+    now += 0.1;
+    if (step % 10 == 5) now += 2;
+    if (step % 40 == 21) now += 9;
+    events.push_back({now, step, "loss", 1.0});
+    if (step % 10 == 5) events.push_back({now, step, "eval/loss", 1.0});
+  }
+  ImportOptions options;
+  options.batch = 32;
+  const Imported made = imported(event_file_text(events), "steps.yaml", options);
+  CAPTURE(made.content);
+  CHECK(holds(made.content, "steps: [[32, 100"));
+  CHECK(holds(made.content, "every 10 updates a pause of 2.00 s (20 times): evaluation (eval/loss)"));
+  CHECK(holds(made.content, "every 40 updates a pause of 9.00 s (5 times): a checkpoint, or input"));
+  // Without the evaluations' scalars nothing tells them apart.
+  std::erase_if(events, [](const ScalarEvent& each) { return each.tag != "loss"; });
+  CHECK(holds(imported(event_file_text(events), "steps.yaml", options).content,
+              "(20 times): evaluation, a checkpoint, or input"));
+  // What it says of a job is taken by one: 200 updates of 0.1 s, and 20 pauses of 2 s.
+  const TemporaryFolder folder;
+  folder.write("steps.yaml", made.content);
+  const std::size_t at = made.content.find("log: {");
+  const std::string log = made.content.substr(at, made.content.find('}', at) + 1 - at);
+  const std::string scenario = folder.write(
+      "s.yaml",
+      "profile: steps.yaml\nbatch: { per_worker: 32 }\ncluster: { topology: one-node, workers: 1 }\n"
+      "dataset: { samples: 6400 }\njob: { epochs: 1, " +
+          log + " }\n");
+  const Finished done = run_foretrain({"simulate", scenario, "--json", "-"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(nlohmann::json::parse(done.out).at("job").at("parts_s").at("logging").get<double>() ==
+        Approx(40).epsilon(0.06));
 }
 
 TEST_CASE("a scalar becomes a curve") {
