@@ -600,6 +600,9 @@ class Reader {
         foretrain::add_inputs(key.name, value, *key.keys, inputs);
       } else if (value != nullptr) {
         add_given(key.name, *value, inputs);
+        if (key.name == "workload") add_workload_inputs();
+      } else if (key.name == "precision" && fields_.has("workload")) {
+        continue;  // the workload's own
       } else if (key.name == "sequence") {
         if (scenario_.model && scenario_.model->sequence > 0) {
           inputs.push_back({"sequence", std::to_string(scenario_.model->sequence), Origin::assumed, true});
@@ -613,6 +616,13 @@ class Reader {
                         fmt::format("{:.3g}", scenario_.step_times->backward_fraction), Origin::assumed,
                         true});
     }
+  }
+
+  void add_workload_inputs() {
+    if (!scenario_.model) return;
+    scenario_.inputs.push_back({"workload.precision", name_of(scenario_.precision), Origin::measured, false});
+    scenario_.inputs.push_back(
+        {"workload.batch", std::to_string(scenario_.batch_per_worker), Origin::measured, false});
   }
 
   // The defaults of a family are known; a file's are its own.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/input/gunzip.hpp"
@@ -39,6 +40,7 @@ class Reader {
       if (const auto read = parse_profile(profile->dump(-1, ' ', false, Json::error_handler_t::replace),
                                           file_, diagnostics_))
         workload.profile = *read;
+      check_times(workload);
     }
     return workload;
   }
@@ -129,6 +131,32 @@ class Reader {
       parameter.layer = static_cast<int>(layer);
       model.layers[static_cast<std::size_t>(layer)].parameters.push_back(static_cast<int>(i));
       model.parameters.push_back(std::move(parameter));
+    }
+  }
+
+  // The times must be of this model, precision, batch and layers: of others a step would be made of nothing.
+  void check_times(const Workload& workload) {
+    const std::vector<OperatorEntry>& entries = workload.profile.operators;
+    if (entries.empty() && workload.model.layers.size() < 2) return;
+    std::set<std::string> names, precisions, batches, layers;
+    for (const OperatorEntry& entry : entries) {
+      names.insert(entry.context);
+      precisions.insert(name_of(entry.precision));
+      batches.insert(std::to_string(entry.batch));
+      layers.insert(entry.layer);
+    }
+    const auto hold = [&](const char* pointer, const std::string& own, const std::set<std::string>& known) {
+      if (!known.contains(own) || known.size() > 1)
+        error(pointer, fmt::format("is '{}', and the times of its profile are of '{}'", own,
+                                   fmt::join(known, "', '")));
+    };
+    hold("/name", workload.model.name, names);
+    hold("/precision", name_of(workload.precision), precisions);
+    hold("/batch", std::to_string(workload.batch), batches);
+    for (std::size_t l = 1; l < workload.model.layers.size(); ++l) {
+      if (layers.contains(workload.model.layers[l].name)) continue;
+      return error(fmt::format("/layers/{}", l - 1),
+                   fmt::format("'{}' has no times in the profile", workload.model.layers[l].name));
     }
   }
 

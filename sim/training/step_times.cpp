@@ -184,6 +184,11 @@ StepTimes step_times(const Model& model, const Profile& profile, Precision preci
     out.gradient_ready.push_back(std::max(0, ready_of_layer[static_cast<std::size_t>(parameter.layer)]));
     out.parameter_elements.push_back(parameter.elements);
   }
+  if (out.forward.empty() && out.backward.empty()) {
+    throw Error(ErrorKind::unavailable,
+                fmt::format("profile '{}' has no times of any layer of model '{}' in {}: it has {}",
+                            profile.name, model.name, name_of(precision), what_profile_has(profile)));
+  }
   add_step_work(out, model, profile, precision, batch);
   add_optimizer(out, model, profile, precision, optimizer);
   if (curves.context_known()) {

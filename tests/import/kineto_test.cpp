@@ -191,6 +191,12 @@ TEST_CASE("what was imported is simulated on one worker and under DDP on more") 
   const auto result = nlohmann::json::parse(one.out);
   CHECK(result.at("step").at("time_s").get<double>() == Approx(9e-3).epsilon(0.01));
   CHECK(result.at("batch").at("per_worker") == 16);
+  CHECK(result.at("kind") == "traced work, one GPU");
+  const auto& inputs = result.at("inputs");
+  CHECK_FALSE(inputs.contains("precision"));
+  CHECK(inputs.at("workload.precision").at("value") == "bf16");
+  CHECK(inputs.at("workload.precision").at("origin") == "measured");
+  CHECK(inputs.at("workload.batch").at("value") == "16");
   const Finished two =
       run_foretrain({"simulate", scenario, "--set", "cluster.gpus_per_node=2", "--json", "-"});
   REQUIRE(two.status == 0);
@@ -205,6 +211,33 @@ TEST_CASE("what was imported is simulated on one worker and under DDP on more") 
   const auto open = nlohmann::json::parse(run_foretrain({"simulate", scenario, "--json", "-"}).out);
   CHECK(open.at("step").at("low_s").get<double>() < 7.6e-3);
   CHECK(open.at("step").at("high_s").get<double>() > 9.9e-3);
+}
+
+TEST_CASE(
+    "a workload whose names or batch are no longer those of its times is refused, and says which they are") {
+  const std::string seed = test::read_file(FORETRAIN_SOURCE_DIR "/tests/fuzz/seeds/workload/kineto.json");
+  const auto errors_with = [&](const std::string& from, const std::string& to) {
+    std::string text = seed;
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    Diagnostics findings;
+    CHECK_FALSE(parse_workload(text, "w.json", findings));
+    std::string all;
+    for (const Diagnostic& each : findings.errors()) all += each.text() + '\n';
+    return all;
+  };
+  Diagnostics none;
+  CHECK(parse_workload(seed, "w.json", none));
+  CHECK(errors_with("\"name\": \"kineto\"", "\"name\": \"renamed\"") ==
+        "w.json: /name: is 'renamed', and the times of its profile are of 'kineto'\n");
+  CHECK(errors_with("\"precision\": \"bf16\"", "\"precision\": \"fp16\"") ==
+        "w.json: /precision: is 'fp16', and the times of its profile are of 'bf16'\n");
+  CHECK(errors_with("\"batch\": 16,\n", "\"batch\": 32,\n") ==
+        "w.json: /batch: is '32', and the times of its profile are of '16'\n");
+  CHECK(errors_with("\"f2 linear\",", "\"f2 conv\",") ==
+        "w.json: /layers/1: 'f2 conv' has no times in the profile\n");
+  CHECK(holds(errors_with("\"context\":\"kineto\"", "\"context\":\"other\""), "are of 'kineto', 'other'"));
 }
 
 TEST_CASE("a trace of a rank among several gives the collectives, and DDP's copies apart from the layers") {

@@ -101,3 +101,24 @@ TEST_CASE("gradients known by their size alone become notional parameters that s
   CHECK(sum == 23'500'000);
   CHECK(model.parameters.size() == 90);
 }
+
+TEST_CASE("a model of which the profile knows no layer at all is refused, with what it has") {
+  Model model = test::tiny_cnn();
+  const Profile profile = test::made_profile(model, {16});
+  // Layers without parameters that were not timed may have been fused: of nothing else there is no step.
+  model.name = "renamed";
+  model.parameters.clear();
+  for (Layer& layer : model.layers) {
+    layer.kind = layer.inputs.empty() ? layer.kind : LayerKind::relu;
+    layer.parameters.clear();
+  }
+  try {
+    step_times(model, profile, Precision::bf16, 16, momentum());
+    FAIL("was predicted");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::unavailable);
+    const std::string text = error.what();
+    CHECK(text.find("no times of any layer of model 'renamed' in bf16") != std::string::npos);
+    CHECK(text.find("bf16 at batch 16") != std::string::npos);
+  }
+}
