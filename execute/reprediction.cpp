@@ -13,6 +13,7 @@
 #include "sim/input/scenario_reader.hpp"
 #include "sim/input/sequence_lengths.hpp"
 #include "sim/job/predict_job.hpp"
+#include "sim/training/prediction_kind.hpp"
 
 namespace foretrain {
 namespace {
@@ -125,12 +126,30 @@ std::optional<Scenario> Repredictor::scenario_of(const FiledRecord& filed, std::
   return scenario;
 }
 
+std::string Repredictor::kind_without_profile(const FiledRecord& filed) {
+  const RunRecord& record = filed.record;
+  std::vector<std::string> overrides = record.overrides;
+  overrides.emplace_back("profile={ steps: [[1, 1 ms]] }");
+  Diagnostics unused;
+  auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, unused);
+  if (!scenario) return "";
+  auto profile = std::make_shared<Profile>();
+  profile->device = record.machine.compute_capability.empty() ? "cpu" : "cuda";
+  scenario->profile = std::move(profile);
+  scenario->step_times = nullptr;
+  return kind_of(*scenario);
+}
+
 Reprediction Repredictor::operator()(const FiledRecord& filed) {
   Reprediction out;
   try {
     const auto scenario = scenario_of(filed, out.problem);
-    if (!scenario) return out;
+    if (!scenario) {
+      if (filed.record.prediction) out.kind = kind_without_profile(filed);
+      return out;
+    }
     out.how = how_of(*scenario);
+    out.kind = kind_of(*scenario);
     JobOptions options;
     options.remedies = false;
     options.baseline = false;

@@ -32,6 +32,8 @@ class Repredictor {
 
  private:
   std::optional<Scenario> scenario_of(const FiledRecord& filed, std::string& problem);
+  // Of a record whose scenario cannot be read any more for want of its profile; empty where not even so.
+  std::string kind_without_profile(const FiledRecord& filed);
   std::string profile_by_digest(const std::filesystem::path& record, const std::string& digest);
   const std::map<std::string, std::string>& profiles_in(const std::filesystem::path& folder);
 

@@ -350,6 +350,9 @@ Validation validate_records(std::span<const FiledRecord> records, const Repredic
   });
   out.by_distance = summarize_by(out.rows, judged_before,
                                  [](const ValidationRow& row) { return or_in_sample(row.distance); });
+  out.by_kind = summarize_by(out.rows, judged_before, [](const ValidationRow& row) {
+    return row.now.kind.empty() ? Names{} : Names{row.now.kind};
+  });
   out.now = summarize_all(out.rows, judged_now);
   out.now_by_distance = summarize_by(out.rows, judged_now,
                                      [](const ValidationRow& row) { return or_in_sample(row.now.distance); });

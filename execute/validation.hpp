@@ -21,6 +21,7 @@ struct Reprediction {
   std::vector<std::string> distance;      // of the profile it rests on
   std::string
       how;  // what else tells rows of one batch apart: "x512" (a given length), "pad_batch", "captured"
+  std::string kind;           // kind_of() its scenario
   double gradient_bytes = 0;  // a worker's, a step
   double slowest_link = 0;    // bytes per second and direction, of the links that gradients cross
   std::optional<JobPrediction> job;
@@ -98,6 +99,7 @@ struct Validation {
   std::vector<JobRow> jobs;                       // in the order of the records
   ErrorSummary summary;                           // of the predictions made before
   std::vector<NamedSummary> groups, by_distance;  // worst first; rows without distance: "in_sample"
+  std::vector<NamedSummary> by_kind;              // of kind_of(), worst first
   ErrorSummary now;                               // of what the simulator says today
   std::vector<NamedSummary> now_by_distance;
   std::optional<double> memory_mean_abs_error, memory_max_abs_error;

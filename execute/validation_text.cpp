@@ -28,6 +28,7 @@ void write_row(JsonWriter& json, const ValidationRow& row) {
   json.member("workers", row.workers);
   json.member("nodes", row.nodes);
   json.member("network", row.network);
+  json.member("kind", row.now.kind.empty() ? std::nullopt : std::optional(row.now.kind));
   json.member("measured_s", row.measured);
   json.member("measured_p05_s", row.measured_p05);
   json.member("measured_p95_s", row.measured_p95);
@@ -262,6 +263,7 @@ void write_validation_json(const Validation& validation, const TextSink& sink) {
   write_summary(json, validation.summary);
   write_parts(json, "groups", validation.groups);
   write_parts(json, "by_distance", validation.by_distance);
+  write_parts(json, "by_kind", validation.by_kind);
   json.key("now");
   json.begin_object();
   json.key("summary");
@@ -334,6 +336,7 @@ std::string validation_table(const Validation& validation, const ValidationTable
   for (const NamedSummary& part : validation.by_distance) {
     add_summary(part.name == "in_sample" ? "all seen" : "not seen: " + part.name, part.summary);
   }
+  for (const NamedSummary& part : validation.by_kind) add_summary(part.name, part.summary);
   if (validation.now.rows > 0) {
     const std::string with = options.profile.empty() ? "" : ", profile " + options.profile;
     add_summary("predicted now" + with, validation.now);

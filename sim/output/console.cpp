@@ -172,7 +172,11 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
   if (results.empty()) return "";
   std::string out = console::heading(results, style) + '\n';
   out += table_of(results, options);
-  out += inked(console::validation_line(options.validation), Ink::dim, style) + '\n';
+  for (const std::string& line : console::validation_lines(results, options.validation)) {
+    std::string lines = wrapped(line, style.width, "", "  ");
+    lines.pop_back();
+    out += inked(lines, Ink::dim, style) + '\n';
+  }
   const std::string legend = console::legend(results, style);
   if (!legend.empty()) out += "parts: " + legend + '\n';
   for (const Result& result : results) {

@@ -210,13 +210,35 @@ std::string inputs(const Result& result, const TextStyle& style) {
   return table.text("  ", style.width, 1);
 }
 
-std::string validation_line(const std::optional<ValidationSummary>& validation) {
-  if (!validation) return "not validated";
-  auto error = [](double fraction) {
-    return fmt::format("{:.{}f} %", fraction * 100, fraction < 0.1 ? 1 : 0);
+std::vector<std::string> validation_lines(std::span<const Result> results,
+                                          const std::optional<ValidationSummary>& validation) {
+  if (!validation) return {"not validated"};
+  const auto said_by = [](const ErrorFigures& figures) {
+    auto error = [](double fraction) {
+      return fmt::format("{:.{}f} %", fraction * 100, fraction < 0.1 ? 1 : 0);
+    };
+    return fmt::format("mean {}, worst {}, {} row{}", error(figures.mean_abs_error),
+                       error(figures.max_abs_error), figures.rows, figures.rows == 1 ? "" : "s");
   };
-  return fmt::format("last validated: mean {}, worst {}, {} row{}", error(validation->mean_abs_error),
-                     error(validation->max_abs_error), validation->rows, validation->rows == 1 ? "" : "s");
+  std::vector<std::string> kinds;
+  for (const Result& result : results)
+    if (std::find(kinds.begin(), kinds.end(), result.kind) == kinds.end()) kinds.push_back(result.kind);
+  constexpr std::size_t most_kinds = 6;
+  // Results and validations of older versions tell no kind.
+  const bool knows_kinds = !validation->kinds.empty() && kinds.size() <= most_kinds &&
+                           std::find(kinds.begin(), kinds.end(), "") == kinds.end();
+  if (!knows_kinds) return {"last validated: " + said_by(*validation)};
+  std::vector<std::string> lines;
+  bool is_any_missing = false;
+  for (const std::string& kind : kinds) {
+    const auto found = validation->kinds.find(kind);
+    is_any_missing |= found == validation->kinds.end();
+    lines.push_back(found == validation->kinds.end()
+                        ? fmt::format("not validated ({})", kind)
+                        : fmt::format("last validated ({}): {}", kind, said_by(found->second)));
+  }
+  if (is_any_missing) lines.push_back("last validated, all kinds: " + said_by(*validation));
+  return lines;
 }
 
 std::vector<std::string> extrapolations(const Result& result) {

@@ -40,8 +40,10 @@ std::string job_table(std::span<const Result> results, const std::vector<std::ve
 
 // What the result rests on, each with its origin.
 std::string inputs(const Result& result, const TextStyle& style);
-// "last validated: mean 1.2 %, worst 3.4 %, 36 rows", or "not validated".
-std::string validation_line(const std::optional<ValidationSummary>& validation);
+// How good predictions of the results' kinds were, a line each: "last validated (images, one GPU): mean 1.2
+// %, worst 3.4 %, 36 rows". Of a kind without rows what all kinds say.
+std::vector<std::string> validation_lines(std::span<const Result> results,
+                                          const std::optional<ValidationSummary>& validation);
 // What lies outside of what is known, a text for each thing with all that was asked of it.
 std::vector<std::string> extrapolations(const Result& result);
 // What the step gains from each input, and which are not critical.

@@ -301,6 +301,7 @@ void visit_fields(const Result& result, FieldVisitor& visitor) {
   visitor.text("precision", result.precision);
   visitor.text("strategy", result.strategy);
   visitor.text("topology", result.topology);
+  known_text(visitor, "kind", result.kind);
   visitor.integer("seed", static_cast<std::int64_t>(result.seed));
   visitor.flag("complete", result.complete);
   visit_inputs(result, visitor);

@@ -239,7 +239,8 @@ void write_results(std::span<const Result> results, const std::optional<Validati
                    const HtmlExtras& extras, const TextSink& sink) {
   sink(html_verdict(results));
   sink(summary_table(results));
-  sink("<p class=\"note\">" + escaped_html(console::validation_line(validation)) + "</p>\n");
+  for (const std::string& line : console::validation_lines(results, validation))
+    sink("<p class=\"note\">" + escaped_html(line) + "</p>\n");
   sink(breakdown_chart(results));
   sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
   if (extras.timeline != nullptr) sink(html_timeline(*extras.timeline));

@@ -169,6 +169,7 @@ struct Result {
   bool complete = true;
   std::vector<ResolvedInput> inputs;
   std::string model, profile, precision, strategy, topology;  // for headings
+  std::string kind;  // kind_of(): what validation sums its rows up by
   std::string unit = "images";
   int workers = 0, nodes = 0;
   std::int64_t batch_global = 0, batch_per_worker = 0;

@@ -243,6 +243,7 @@ Result result_of(const Node& node) {
   result.precision = node.at("precision").text();
   result.strategy = node.at("strategy").text();
   result.topology = node.at("topology").text();
+  if (node.has("kind")) result.kind = node.at("kind").text_or_empty();  // not in results of older versions
   result.seed = node.at("seed").integer<std::uint64_t>();
   result.complete = node.at("complete").flag();
   for (const auto& [path, input] : node.at("inputs").members()) {

@@ -33,13 +33,32 @@ bool is_another_of_ours(const fs::path& file) {
          head.find("\"foretrain/validation/1\"") == std::string::npos;
 }
 
+// None where there are none that make sense.
+std::optional<ErrorFigures> figures_of(const JsonNode* summary) {
+  const auto number = [&](const char* name) {
+    const JsonNode* found = summary == nullptr ? nullptr : summary->find(name);
+    return found == nullptr || !found->is_number() ? -1 : found->number();
+  };
+  const double rows = number("rows"), mean = number("mean_abs_error"), worst = number("max_abs_error");
+  constexpr double most_rows = 1e15;
+  if (!(rows >= 0 && rows <= most_rows && mean >= 0 && worst >= 0)) return std::nullopt;
+  return ErrorFigures{static_cast<std::int64_t>(rows), mean, worst};
+}
+
+void add(const ErrorFigures& more, ErrorFigures& sum) {
+  const auto rows = static_cast<double>(sum.rows), others = static_cast<double>(more.rows);
+  if (more.rows == 0) return;
+  sum.mean_abs_error = (rows * sum.mean_abs_error + others * more.mean_abs_error) / (rows + others);
+  sum.max_abs_error = std::max(sum.max_abs_error, more.max_abs_error);
+  sum.rows += more.rows;
+}
+
 }  // namespace
 
 std::optional<ValidationSummary> read_validation_summary(const std::vector<fs::path>& folders,
                                                          std::vector<std::string>& unreadable) {
   for (const fs::path& folder : folders) {
     ValidationSummary all;
-    double error_sum = 0;
     for (const fs::path& file : json_files_below(folder)) {
       if (is_another_of_ours(file)) continue;
       const std::string text = read_file_limited(file, largest);
@@ -53,23 +72,18 @@ std::optional<ValidationSummary> read_validation_summary(const std::vector<fs::p
       }
       const JsonNode* schema = tree->root().find("schema");
       if (schema == nullptr || schema->text() != "foretrain/validation/1") continue;
-      const JsonNode* summary = tree->root().find("summary");
-      const auto number = [&](const char* name) {
-        const JsonNode* found = summary == nullptr ? nullptr : summary->find(name);
-        return found == nullptr || !found->is_number() ? -1 : found->number();
-      };
-      const double rows = number("rows"), mean = number("mean_abs_error"), worst = number("max_abs_error");
-      if (rows < 0 || mean < 0 || worst < 0) {
+      const std::optional<ErrorFigures> figures = figures_of(tree->root().find("summary"));
+      if (!figures) {
         unreadable.push_back(file.string());
         continue;
       }
-      all.rows += static_cast<std::int64_t>(rows);
-      error_sum += rows * mean;
-      all.max_abs_error = std::max(all.max_abs_error, worst);
+      add(*figures, all);
+      const JsonNode* kinds = tree->root().find("by_kind");  // not in files of older versions
+      for (std::size_t i = 0; kinds != nullptr && kinds->is_object() && i < kinds->size(); ++i)
+        if (const auto of_kind = figures_of(&(*kinds)[i]))
+          add(*of_kind, all.kinds[std::string((*kinds)[i].key())]);
     }
-    if (all.rows == 0) continue;
-    all.mean_abs_error = error_sum / static_cast<double>(all.rows);
-    return all;
+    if (all.rows > 0) return all;
   }
   return std::nullopt;
 }

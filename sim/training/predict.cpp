@@ -13,6 +13,7 @@
 #include "sim/training/execution_rule.hpp"
 #include "sim/training/gpu_types.hpp"
 #include "sim/training/memory.hpp"
+#include "sim/training/prediction_kind.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/sensitivity.hpp"
 #include "sim/training/step_simulation.hpp"
@@ -302,8 +303,10 @@ StepPrediction predict_step(const Scenario& scenario, const StepChange& change,
 
 Result predict(const Scenario& scenario, const PredictOptions& options) {
   const ExecutedScenario executed(scenario, workers_of(scenario, {}));
-  return (*executed).lengths ? predict_unequal(*executed, options)
-                             : predict_alike(*executed, options, scenario);
+  Result result =
+      (*executed).lengths ? predict_unequal(*executed, options) : predict_alike(*executed, options, scenario);
+  result.kind = kind_of(scenario);
+  return result;
 }
 
 namespace {

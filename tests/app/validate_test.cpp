@@ -171,5 +171,5 @@ TEST_CASE("what is validated is what simulate tells under its table") {
   options.environment = {"FORETRAIN_DATA=" + data.path("")};
   const Finished done = run_foretrain({"simulate", records.path("s.yaml")}, options);
   REQUIRE_MESSAGE(done.status == 0, done.err);
-  CHECK(contains(done.out, "last validated: mean 2.5 %, worst 4.0 %, 2 rows"));
+  CHECK(contains(done.out, "last validated (given step times, one worker): mean 2.5 %, worst 4.0 %, 2 rows"));
 }

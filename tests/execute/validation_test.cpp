@@ -149,6 +149,28 @@ TEST_CASE("a row counts under each thing that calibration had not seen") {
   CHECK(v.by_distance[2].summary.mean_abs_error == Approx(0.01));
 }
 
+TEST_CASE("rows of one kind are summed up together") {
+  const auto now = [](const FiledRecord& filed) {
+    Reprediction r;
+    if (filed.record.scenario_name != "unknown") r.kind = filed.record.workers == 1 ? "one" : "two";
+    return r;
+  };
+  std::vector<std::string> skipped;
+  const std::vector<FiledRecord> records{record("a", 1, 0.1, 0.101, 0.01), record("b", 1, 0.1, 0.103, 0.01),
+                                         record("c", 2, 0.1, 0.110, 0.01),
+                                         record("unknown", 2, 0.1, 0.2, 0.01)};
+  const Validation v = validate_records(records, now, skipped);
+  REQUIRE(v.by_kind.size() == 2);  // worst first
+  CHECK(v.by_kind[0].name == "two");
+  CHECK(v.by_kind[0].summary.rows == 1);
+  CHECK(v.by_kind[1].name == "one");
+  CHECK(v.by_kind[1].summary.mean_abs_error == Approx(0.02));
+  std::string json;
+  write_validation_json(v, [&](std::string_view piece) { json += piece; });
+  CHECK(json.find("\"by_kind\"") != std::string::npos);
+  CHECK(json.find("\"kind\": null") != std::string::npos);
+}
+
 TEST_CASE("what the simulator says today stands beside; it counts where nothing was predicted before") {
   FiledRecord foreign = record("foreign", 2, 0.1, 1, 0);
   foreign.record.prediction.reset();

@@ -154,7 +154,9 @@ TEST_CASE("the line of the last validation sums up what lies in validation/") {
   folder.write("live-gpu/a.json", R"({"schema": "foretrain/validation/1", "rows": [{"error": 0.9}],
     "summary": {"rows": 30, "mean_abs_error": 0.01, "max_abs_error": 0.02}})");
   folder.write("live-gpu/b.json", R"({"schema": "foretrain/validation/1",
-    "summary": {"rows": 10, "mean_abs_error": 0.03, "max_abs_error": 0.05}, "rows": []})");
+    "summary": {"rows": 10, "mean_abs_error": 0.03, "max_abs_error": 0.05}, "rows": [],
+    "by_kind": {"images, one GPU": {"rows": 6, "mean_abs_error": 0.01, "max_abs_error": 0.02},
+                "sequences, one GPU": {"rows": 4, "mean_abs_error": 0.06, "max_abs_error": 0.05}, "bad": 3}})");
   folder.write("live-gpu/run.json", R"({"schema": "foretrain/run/1"})");
   folder.write("live-gpu/other.json", "[1, 2]");
   folder.write("live-gpu/note.txt", "not JSON");
@@ -167,8 +169,23 @@ TEST_CASE("the line of the last validation sums up what lies in validation/") {
   CHECK(summary->max_abs_error == 0.05);
   ConsoleOptions options;
   options.validation = summary;
-  const Result result = example_result();
-  CHECK(has(console_text({&result, 1}, options), "last validated: mean 1.5 %, worst 5.0 %, 40 rows"));
+  Result result = example_result();
+  const std::string other = console_text({&result, 1}, options);
+  CHECK(has(other, "not validated (images, several nodes)\n"));
+  CHECK(has(other, "last validated, all kinds: mean 1.5 %, worst 5.0 %, 40 rows\n"));
+  result.kind = "";  // of an older version
+  CHECK(has(console_text({&result, 1}, options), "last validated: mean 1.5 %, worst 5.0 %, 40 rows\n"));
+  std::vector<Result> two{result, result};
+  two[0].kind = "sequences, one GPU";
+  two[1].kind = "images, one GPU";
+  const std::string lines = console_text(two, options);
+  CHECK(has(lines,
+            "last validated (sequences, one GPU): mean 6.0 %, worst 5.0 %, 4 rows\n"
+            "last validated (images, one GPU): mean 1.0 %, worst 2.0 %, 6 rows\n"));
+  CHECK_FALSE(has(lines, "all kinds"));
+  two[1].kind = "captured sequences of unequal lengths, workers of a node on processors, parameter_server";
+  options.style.width = 60;
+  CHECK(widest(console_text({&two[1], 1}, options)) <= 80);
 
   folder.write("broken.json", "{");
   folder.write("empty.json", R"({"schema": "foretrain/validation/1", "summary": {"rows": "many"}})");

@@ -14,6 +14,7 @@ Result example_result() {
   r.precision = "bf16";
   r.strategy = "ddp";
   r.topology = "ethernet-nodes";
+  r.kind = "images, several nodes";
   r.workers = 8;
   r.nodes = 2;
   r.batch_global = 512;

@@ -12,7 +12,7 @@ namespace {
 
 std::string page_of(std::span<const Result> results) {
   std::string text;
-  foretrain::write_html(results, foretrain::ValidationSummary{36, 0.0123, 0.034},
+  foretrain::write_html(results, foretrain::ValidationSummary{{36, 0.0123, 0.034}, {}},
                         [&](std::string_view piece) { text += piece; });
   return text;
 }

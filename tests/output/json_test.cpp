@@ -40,12 +40,12 @@ TEST_CASE("a result in JSON has the documented keys") {
   CHECK(text.ends_with("}\n"));
   const ordered_json j = ordered_json::parse(text);
   CHECK(j["schema"] == "foretrain/result/1");
-  CHECK(keys_of(j) == Keys{"schema",   "version",    "scenario",   "question",      "model",
-                           "profile",  "precision",  "strategy",   "topology",      "seed",
-                           "complete", "inputs",     "workers",    "nodes",         "batch",
-                           "step",     "throughput", "scaling",    "communication", "links",
-                           "limiting", "remedies",   "break_even", "sensitivity",   "gpu",
-                           "memory",   "sequences",  "job",        "warnings",      "extrapolated"});
+  CHECK(keys_of(j) == Keys{"schema",      "version",       "scenario", "question",  "model",    "profile",
+                           "precision",   "strategy",      "topology", "kind",      "seed",     "complete",
+                           "inputs",      "workers",       "nodes",    "batch",     "step",     "throughput",
+                           "scaling",     "communication", "links",    "limiting",  "remedies", "break_even",
+                           "sensitivity", "gpu",           "memory",   "sequences", "job",      "warnings",
+                           "extrapolated"});
   CHECK(keys_of(j["inputs"]["cluster.network.latency"]) == Keys{"value", "origin", "default"});
   CHECK(j["inputs"]["cluster.network.latency"]["origin"] == "assumed");
   CHECK(keys_of(j["batch"]) == Keys{"global", "per_worker"});
