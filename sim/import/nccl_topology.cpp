@@ -176,7 +176,8 @@ class Builder {
       if (number_of(gpu, "sm", 0) >= blackwell) of_a_link = 50e9;
       for (const char* kind : {"nvlink", "xgmi"}) {
         for (const pugi::xml_node& link : gpu.children(kind)) {
-          const double count = std::clamp(number_of(link, "count", 1), 0.0, 64.0);
+          const double count = std::min(number_of(link, "count", 1), 64.0);
+          if (!(count > 0)) continue;
           const auto found = gpu_of_bus_.find(lower_case(link.attribute("target").value()));
           is_amd_ = is_amd_ || is_named(link, "xgmi");
           const std::string_view target_class = link.attribute("tclass").value();

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/base/error.hpp"
 #include "sim/import/nccl_tests_log.hpp"
 #include "sim/input/profile_json.hpp"
@@ -261,4 +263,30 @@ TEST_CASE("the imported collectives give their own times back") {
   const Finished back = run_foretrain({"import", "nccl-tests", written, "-o", folder.path("back.json")});
   CAPTURE(back.err);
   CHECK(back.status == 0);
+}
+
+TEST_CASE("a job is simulated over collectives of a log") {
+  const TemporaryFolder folder;
+  std::string log = ranks + with_root;
+  for (std::size_t at = 0; (at = log.find("NVIDIA Test-SXM4-40GB", at)) != std::string::npos;)
+    log.replace(at, 21, "NVIDIA H100 80GB HBM3");
+  REQUIRE(
+      run_foretrain({"import", "nccl-tests", folder.write("t.log", log), "-o", folder.path("fabric.json")})
+          .status == 0);
+  const std::string scenario = folder.write(
+      "s.yaml",
+      "model: resnet50\nprofile: [h100, fabric.json]\nprecision: bf16\nbatch: { per_worker: 64 }\n"
+      "cluster: { topology: nvlink-node, gpus_per_node: 4 }\nstrategy: { kind: ddp, bucket: 4 MiB, "
+      "first_bucket: 4 MiB }\n");
+  const Finished with = run_foretrain({"simulate", scenario, "--json", "-"});
+  REQUIRE_MESSAGE(with.status == 0, with.err);
+  const auto result = nlohmann::json::parse(with.out);
+  CHECK(result.at("profile") == "h100 + fabric");
+  // Times of the log, and the nearest beyond: an all-reduce of 4 MiB takes 63 us, the gradients 24 of them
+  // and more.
+  CHECK(result.at("communication").at("busy_s").get<double>() > 24 * 60e-6);
+  const Finished without = run_foretrain({"simulate", scenario, "--profile", "h100", "--json", "-"});
+  REQUIRE(without.status == 0);
+  CHECK(nlohmann::json::parse(without.out).at("communication").at("busy_s") !=
+        result.at("communication").at("busy_s"));
 }

@@ -129,6 +129,25 @@ TEST_CASE("units of speed, sleeping links, files of PCI alone, RCCL's version 2"
   CHECK(rate(amd, "node0.gpu0", "node0.gpu1") == Approx(200e9));
 }
 
+TEST_CASE("attributes that a dump lacks are taken as NCCL takes them") {
+  if (importer() == nullptr) return;
+  // No numaid, no busid, no link, no dev, no count and no target; a net without speed, one filtered out, one
+  // that is no device of its own.
+  const std::string bare = R"(<system>
+    <cpu><pci><gpu><nvlink/></gpu></pci>
+      <pci busid="" link_speed="Unknown" link_width="">
+        <gpu dev="x"><nvlink target="" count="-3"/></gpu></pci>
+      <pci><nic><net name="mlx5_0"/><net name="mlx5_1" keep="0" speed="400000"/><net/></nic></pci></cpu>
+    <cpu numaid="-1"><nic/></cpu></system>)";
+  std::string notes;
+  const Topology topology = imported(bare, "{ nodes: 2 }", &notes);
+  CHECK(topology.workers.size() == 4);
+  CHECK(topology.nics_per_node == 2);
+  CHECK(topology.network.bandwidth.bytes_per_second() == Approx(1.25e9));
+  CHECK(holds(notes, "2 adapters have no speed"));
+  CHECK(holds(notes, "3 PCI devices have no link speed or width"));
+}
+
 TEST_CASE("what is no dump of NCCL") {
   if (importer() == nullptr) return;
   CHECK(holds(refusal("<system"), "is no XML at byte"));
@@ -155,4 +174,11 @@ TEST_CASE("a job is simulated on the dumped machine") {
                                         "--set", "nodes=2", "--bytes", "64MiB", "--csv", "-"});
   CAPTURE(timed.err);
   CHECK(timed.status == 0);
+  const std::string scenario =
+      folder.write("s.yaml",
+                   "model: resnet50\nprofile: { steps: [[64, 130 ms]] }\nbatch: { per_worker: 64 }\n"
+                   "cluster: { topology: mine.yaml, nodes: 2 }\n");
+  const Finished result = run_foretrain({"simulate", scenario, "--csv", "-"});
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
 }
