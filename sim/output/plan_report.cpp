@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/parse_units.hpp"
 
 namespace foretrain {
@@ -35,18 +37,22 @@ std::string plan_text(const Plan& plan, const TextStyle& style) {
   using Align = TextTable::Align;
   TextTable table({Align::left, Align::right, Align::right, Align::right, Align::left, Align::left});
   table.add({"row", "workers", "time", plan.expense, "front", ""});
-  constexpr int name_room = 34;
-  constexpr std::size_t most_rows = 40;
+  // What the other columns and a mark of two words leave of 80.
+  constexpr int name_room = 25;
+  constexpr std::size_t most_rows = 40, mark_column = 5;
   std::size_t shown = 0;
+  std::vector<std::string> names;
+  for (const PlanRow& row : plan.rows) names.push_back(row.name);
+  names = distinct_names(std::move(names), name_room + std::max(0, style.width - 80), style);
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const PlanRow& row = plan.rows[i];
     const bool matters = row.on_front || row.feasible || plan.nearest == i;
     if (plan.rows.size() > most_rows && !matters) continue;
     if (++shown > most_rows) continue;
-    table.add({shortened(row.name, name_room, style), std::to_string(row.workers), format_time(row.time),
+    table.add({names[i], std::to_string(row.workers), format_time(row.time),
                fmt::format("{:.2f}", row.expense), row.on_front ? "*" : "", mark_of(plan, i)});
   }
-  std::string out = table.text();
+  std::string out = table.text("", style.width, mark_column);
   if (shown > most_rows) out += fmt::format("and {} more rows, which --json lists\n", shown - most_rows);
   out += '\n';
   auto say = [&](const std::string& text) { out += wrapped(text, style.width, "", "  "); };

@@ -24,9 +24,10 @@ std::vector<std::string> shipped_scenarios() {
   return files;
 }
 
-void check_width(const std::vector<std::string>& arguments) {
+void check_width(const std::vector<std::string>& arguments, int status = 0) {
   const Finished done = run_foretrain(arguments);
-  CHECK(done.status == 0);
+  CHECK(done.status == status);
+  CHECK_FALSE(done.out.empty());
   std::istringstream lines(done.out);
   for (std::string line; std::getline(lines, line);) {
     CAPTURE(line);
@@ -73,4 +74,23 @@ TEST_CASE("tables of collectives stay within 80 columns") {
     check_width({"collective", "all_reduce", "--topology", "dgx-h100", "--set", "nodes=4", "--bytes",
                  "1KiB..16MiB*16", "--algorithm", algorithm, "--stepwise"});
   }
+}
+
+TEST_CASE("readings of what was observed, and plans, stay within 80 columns") {
+  int observed = 0;
+  for (const std::string& file : shipped_scenarios()) {
+    if (foretrain::test::read_file(file).find("\nobserved:") == std::string::npos) continue;
+    CAPTURE(file);
+    check_width({"explain", file});
+    ++observed;
+  }
+  CHECK(observed > 0);
+  const std::string hybrid = FORETRAIN_SOURCE_DIR "/scenarios/case-3-hybrid-2.yaml";
+  const auto plan = [&](const char* deadline, const char* budget, int status) {
+    check_width({"plan", hybrid, "--vary", "cluster.bandwidth=1 Gbit/s,10 Gbit/s", "--vary",
+                 "job.workers.samples_per_worker=64,128", "--deadline", deadline, "--budget", budget},
+                status);
+  };
+  plan("8h", "400USD", 0);
+  plan("1s", "0.01USD", 3);
 }
