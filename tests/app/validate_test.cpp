@@ -89,6 +89,25 @@ TEST_CASE("validate reads a folder and reports errors, JSON and CSV") {
   CHECK(json::parse(test::read_file(records.path("summary.json"))) == result);
 }
 
+TEST_CASE("a row whose profile has gone is of the kind that it was") {
+  const TemporaryFolder folder;
+  RunRecord gone = record("gone", 0.002, 0.00202);
+  gone.scenario_yaml =
+      "model: resnet50\nprofile: gone.json.gz\nprecision: bf16\nbatch: { per_worker: 4 }\n"
+      "cluster: { topology: nvlink-node, gpus_per_node: 2 }\n";
+  gone.machine.compute_capability = "9.0";
+  write_run_record(gone, folder.path("gone.json"));
+  write_run_record(record("here", 0.002, 0.00206), folder.path("here.json"));
+  const Finished done = run_foretrain({"validate", folder.path(""), "--json", "-"});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  const json result = json::parse(done.out);
+  CHECK(result["rows"][0]["kind"] == "given step times, one worker");
+  CHECK(result["rows"][1]["kind"] == "images, GPUs of a node");
+  CHECK(result["rows"][1]["predicted_s"].is_null());
+  CHECK(result["by_kind"]["images, GPUs of a node"]["mean_abs_error"].get<double>() == Approx(0.01));
+  CHECK(result["by_kind"]["given step times, one worker"]["rows"] == 1);
+}
+
 TEST_CASE("validate says once what holds for many rows, and all of it with -v") {
   TemporaryFolder folder;
   for (const char* name : {"a", "b", "c"}) {
