@@ -75,7 +75,8 @@ Imported curve(const Series& series, const ImportOptions& options) {
 struct Pace {
   std::vector<double> seconds;  // a step
   struct Pause {
-    std::int64_t from = 0, step = 0;  // the points around it
+    std::int64_t step = 0;
+    double begin = 0, end = 0;  // wall times of the points around it
     double seconds = 0;
   };
   std::vector<Pause> pauses;  // what a point came later than its steps explain
@@ -85,8 +86,8 @@ struct Pace {
 Pace pace_of(const std::vector<ScalarEvent>& events) {
   Pace out;
   struct Gap {
-    std::int64_t from, step;
-    double steps, seconds;
+    std::int64_t step;
+    double begin, end, steps, seconds;
   };
   std::vector<Gap> gaps;
   std::vector<double> each_step;
@@ -97,7 +98,7 @@ Pace pace_of(const std::vector<ScalarEvent>& events) {
       ++out.restarts;
       continue;
     }
-    gaps.push_back({events[i - 1].step, events[i].step, steps, seconds});
+    gaps.push_back({events[i].step, events[i - 1].wall_time, events[i].wall_time, steps, seconds});
     each_step.push_back(seconds / steps);
   }
   if (each_step.empty()) return out;
@@ -110,7 +111,7 @@ Pace pace_of(const std::vector<ScalarEvent>& events) {
     const double extra = gap.seconds - gap.steps * usual;
     const bool is_pause = extra > std::max(usual, 8 * spread * gap.steps) && extra > 0.05 * gap.seconds;
     if (is_pause) {
-      out.pauses.push_back({gap.from, gap.step, extra});
+      out.pauses.push_back({gap.step, gap.begin, gap.end, extra});
     } else {
       out.seconds.push_back(gap.seconds / gap.steps);
     }
@@ -118,39 +119,38 @@ Pace pace_of(const std::vector<ScalarEvent>& events) {
   return out;
 }
 
-// Updates at which scalars of an evaluation were written, by the scalar's name.
-std::map<std::int64_t, std::string> evaluations_of(const Series& series) {
-  std::map<std::int64_t, std::string> out;
+// When scalars of an evaluation were written, by wall time, with the scalar's name. Those that were written
+// far more often than there are pauses tell nothing of them.
+std::map<double, std::string> evaluations_of(const Series& series, std::size_t pauses) {
+  std::map<double, std::string> out;
   for (const auto& [tag, events] : series) {
     const std::string name = lower_case(tag);
     const bool is_evaluation =
         name.find("val") != std::string::npos || name.find("test") != std::string::npos;
+    if (!is_evaluation || events.size() > 2 * pauses + 2) continue;
     for (const ScalarEvent& each : events)
-      if (is_evaluation) out.emplace(each.step, tag);
+      if (std::isfinite(each.wall_time)) out.emplace(each.wall_time, tag);
   }
   return out;
 }
 
-// What most pauses of one length are: "evaluation (val/loss)" where its scalars were written then.
-std::string cause_of(const std::vector<Pace::Pause>& pauses, std::size_t all,
-                     const std::map<std::int64_t, std::string>& evaluations) {
+// What most pauses of one length are: "evaluation (val/loss)" where its scalars were written within them.
+std::string cause_of(const std::vector<Pace::Pause>& pauses,
+                     const std::map<double, std::string>& evaluations) {
   std::size_t evaluated = 0;
   std::string tag;
   for (const Pace::Pause& pause : pauses) {
-    const auto found = evaluations.lower_bound(pause.from);
-    if (found == evaluations.end() || found->first > pause.step) continue;
+    const auto found = evaluations.upper_bound(pause.begin);
+    if (found == evaluations.end() || found->first > pause.end) continue;
     ++evaluated;
     tag = found->second;
   }
-  // Where they were written all the time they tell nothing of a pause.
-  const bool is_told = evaluations.size() <= 2 * all + 2;
-  if (is_told && 2 * evaluated > pauses.size()) return fmt::format("evaluation ({})", plain_line(tag));
-  return evaluations.empty() || !is_told ? "evaluation, a checkpoint, or input" : "a checkpoint, or input";
+  if (2 * evaluated > pauses.size()) return fmt::format("evaluation ({})", plain_line(tag));
+  return evaluations.empty() ? "evaluation, a checkpoint, or input" : "a checkpoint, or input";
 }
 
 // "every 500 updates a pause of 12 s (40 times): ..." for each kind of pause by its length.
-std::vector<std::string> pauses_text(const Pace& pace,
-                                     const std::map<std::int64_t, std::string>& evaluations) {
+std::vector<std::string> pauses_text(const Pace& pace, const std::map<double, std::string>& evaluations) {
   std::vector<std::vector<Pace::Pause>> kinds;  // of about the same length
   for (const Pace::Pause& pause : pace.pauses) {
     constexpr double alike = 1.5;
@@ -176,8 +176,7 @@ std::vector<std::string> pauses_text(const Pace& pace,
     const std::string period = fmt::format("every {:.0f} updates", median(periods)),
                       key = fmt::format("every: {:.0f} updates", median(periods));
     out.push_back(fmt::format("{} a pause of {} ({} times): {}; in a job: log: {{ {}, time: {} }}", period,
-                              length, kind.size(), cause_of(kind, pace.pauses.size(), evaluations), key,
-                              length));
+                              length, kind.size(), cause_of(kind, evaluations), key, length));
   }
   return out;
 }
@@ -201,7 +200,7 @@ Imported steps(const Series& series, const ImportOptions& options) {
   // Of the median, from the quartiles: what is rare in single steps counts little.
   const double error = 1.2533 * quartiles / 1.349 / std::sqrt(static_cast<double>(sorted.size()));
   Imported out;
-  const std::vector<std::string> pauses = pauses_text(pace, evaluations_of(series));
+  const std::vector<std::string> pauses = pauses_text(pace, evaluations_of(series, pace.pauses.size()));
   out.content = fmt::format("# Step times of an event file, imported: {} intervals of {}\n", sorted.size(),
                             plain_line(most->first));
   for (const std::string& text : pauses) out.content += "# " + text + '\n';
