@@ -171,6 +171,20 @@ std::optional<Shard> part_of_array() {
   return Shard{(*task - first) / step, *count, true};
 }
 
+// Of the processes of mpirun or srun. In a batch script that no launcher has begun Slurm's numbers are the
+// job's.
+std::optional<Shard> part_of_launcher() {
+  const bool is_script = std::getenv("SLURM_JOB_ID") != nullptr && std::getenv("SLURM_STEP_ID") == nullptr;
+  for (const auto& [rank, size] : {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                                   {"PMI_RANK", "PMI_SIZE"},
+                                   {"SLURM_PROCID", "SLURM_NTASKS"}}) {
+    if (is_script && std::string_view(rank).starts_with("SLURM")) continue;
+    const auto index = number_of(rank), of = number_of(size);
+    if (index && of && *of > 1 && *index < *of) return Shard{*index, *of, true};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Shard read_shard(const std::string& text) {
@@ -186,14 +200,9 @@ Shard read_shard(const std::string& text) {
       throw Error(ErrorKind::input, "--shard " + text + ": takes i/n, the i-th of n parts, as in 2/8");
     return {static_cast<std::size_t>(*i) - 1, static_cast<std::size_t>(*n), false};
   }
-  if (const auto part = part_of_array()) return *part;
-  for (const auto& [rank, size] : {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-                                   {"PMI_RANK", "PMI_SIZE"},
-                                   {"SLURM_PROCID", "SLURM_NTASKS"}}) {
-    const auto index = number_of(rank), of = number_of(size);
-    if (index && of && *of > 1 && *index < *of) return {*index, *of, true};
-  }
-  return {};
+  const Shard task = part_of_array().value_or(Shard()), rank = part_of_launcher().value_or(Shard());
+  const std::size_t of = task.of * rank.of;
+  return {task.index * rank.of + rank.index, of, of > 1};
 }
 
 std::string part_name(const std::string& target, const Shard& shard) {

@@ -26,8 +26,8 @@ struct Shard {
   std::size_t count(std::size_t points) const { return points / of + (index < points % of ? 1 : 0); }
   std::size_t point(std::size_t i) const { return index + i * of; }
 };
-// "2/8": the second of eight. Empty: of the ranks of mpirun or srun, or the tasks of a Slurm array, where
-// this process is one of several; else all. Throws Error(input).
+// "2/8": the second of eight. Empty: of the ranks of mpirun or srun, the tasks of a Slurm array, or ranks of
+// such tasks, where this process is one of several; else all. Throws Error(input).
 Shard read_shard(const std::string& text);
 // "out.json" -> "out.2-of-8.json" for an automatic part; "-" and "" stay.
 std::string part_name(const std::string& target, const Shard& shard);

@@ -204,6 +204,17 @@ TEST_CASE("parts of a grid by number or by the ranks of a launcher, joined by re
     CHECK(json::parse(read_file(folder.path("r.2-of-2.json")))["rows"].size() == 3);
     std::filesystem::remove(folder.path("r.2-of-2.json"));
   }
+  // A batch script that has begun no tasks computes all; tasks within a task of an array divide its part.
+  const auto sweep_under = [&](std::vector<std::string> environment) {
+    rank.environment = std::move(environment);
+    return run_foretrain({"sweep", scenario, "--vary", axis, "--json", folder.path("r.json")}, rank).status;
+  };
+  CHECK(sweep_under({"SLURM_JOB_ID=7", "SLURM_PROCID=0", "SLURM_NTASKS=2"}) == 0);
+  CHECK(json::parse(read_file(folder.path("r.json")))["rows"].size() == 7);
+  CHECK(sweep_under({"SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_NTASKS=2",
+                     "SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=2"}) == 0);
+  CHECK(json::parse(read_file(folder.path("r.3-of-4.json")))["part"] ==
+        json{{"index", 3}, {"of", 4}, {"points", 7}});
   // Of tasks that a list has numbered nobody knows the part: none is computed twice, none left out.
   rank.environment = {"SLURM_ARRAY_TASK_ID=3", "SLURM_ARRAY_TASK_MIN=1", "SLURM_ARRAY_TASK_MAX=7",
                       "SLURM_ARRAY_TASK_STEP=1", "SLURM_ARRAY_TASK_COUNT=3"};
