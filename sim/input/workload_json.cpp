@@ -138,10 +138,10 @@ class Reader {
   void check_times(const Workload& workload) {
     const std::vector<OperatorEntry>& entries = workload.profile.operators;
     if (entries.empty() && workload.model.layers.size() < 2) return;
-    std::set<std::string> names, precisions, batches, layers;
+    std::set<std::string> names, kinds, batches, layers;
     for (const OperatorEntry& entry : entries) {
       names.insert(entry.context);
-      precisions.insert(name_of(entry.precision));
+      kinds.insert(name_of(entry.precision));
       batches.insert(std::to_string(entry.batch));
       layers.insert(entry.layer);
     }
@@ -151,7 +151,7 @@ class Reader {
                                    fmt::join(known, "', '")));
     };
     hold("/name", workload.model.name, names);
-    hold("/precision", name_of(workload.precision), precisions);
+    hold("/precision", name_of(workload.precision), kinds);
     hold("/batch", std::to_string(workload.batch), batches);
     for (std::size_t l = 1; l < workload.model.layers.size(); ++l) {
       if (layers.contains(workload.model.layers[l].name)) continue;
