@@ -28,19 +28,6 @@ struct Pipe {
   }
 };
 
-// A terminal's two ends in place of a pipe's.
-Pipe terminal() {
-  Pipe pipe;
-  ::close(pipe.read_end);
-  ::close(pipe.write_end);
-  pipe.read_end = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (pipe.read_end < 0 || ::grantpt(pipe.read_end) != 0 || ::unlockpt(pipe.read_end) != 0)
-    throw std::runtime_error("no terminal");
-  pipe.write_end = ::open(::ptsname(pipe.read_end), O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (pipe.write_end < 0) throw std::runtime_error("no terminal");
-  return pipe;
-}
-
 void close_end(int& descriptor) {
   if (descriptor >= 0) ::close(descriptor);
   descriptor = -1;
@@ -50,11 +37,6 @@ void close_end(int& descriptor) {
 
 Finished run_command(const std::vector<std::string>& command, const RunOptions& options) {
   Pipe in, out, err;
-  if (options.error_is_terminal) {
-    close_end(err.read_end);
-    close_end(err.write_end);
-    err = terminal();
-  }
   if (options.close_output_early) close_end(out.read_end);
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -17,7 +17,6 @@ struct RunOptions {
   std::string input;                     // its standard input
   std::vector<std::string> environment;  // "NAME=VALUE", beside the test's own
   bool close_output_early = false;       // its standard output is a pipe whose reader has gone
-  bool error_is_terminal = false;        // its standard error is one of 80 columns
   int signal_after_ms = -1;              // then send `signal`
   std::string signal_once_there;         // a file; counted from when it is there, or from 30 s at the latest
   int signal = 2;                        // SIGINT
