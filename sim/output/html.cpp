@@ -76,12 +76,6 @@ std::string breakdown_chart(std::span<const Result> results) {
          left_out(most_shown_results, results.size());
 }
 
-// Inputs that say how large a run is; results that differ in nothing else are one line of a chart.
-bool is_scale(const std::string& path) {
-  return path == "cluster.nodes" || path == "cluster.gpus_per_node" || path == "cluster.workers" ||
-         path == "cluster.hosts" || path == "batch.global" || path == "batch.per_worker";
-}
-
 struct Family {
   std::string key, label;
   std::vector<const Result*> members;  // by workers
@@ -129,7 +123,7 @@ std::string scaling_chart(std::span<const Result> results) {
   chart.y_title = results[0].unit + "/s";
   constexpr std::size_t most_lines = 6;
   const std::vector<Family> families = families_of(results);
-  for (std::size_t i = 0; i < std::min(most_lines, families.size()); ++i) {
+  for (const std::size_t i : chosen_lines(most_lines, families.size())) {
     LineChart::Series series{families[i].label, {}, false};
     for (const Result* r : families[i].members) {
       series.points.emplace_back(r->workers, r->units_per_second);
@@ -149,11 +143,7 @@ std::string scaling_chart(std::span<const Result> results) {
   LineChart::Series ideal{"without any loss", {}, true};
   for (const int count : workers) ideal.points.emplace_back(count, one * count);
   chart.series.push_back(std::move(ideal));
-  std::string out = "<h2>Throughput over workers</h2>\n" + svg_of(chart);
-  if (families.size() > most_lines) {
-    out += fmt::format("<p class=\"note\">The first {} of {} lines.</p>\n", most_lines, families.size());
-  }
-  return out;
+  return "<h2>Throughput over workers</h2>\n" + svg_of(chart) + left_out_lines(most_lines, families.size());
 }
 
 std::string facts_of(const Result& r) {

@@ -18,9 +18,13 @@ namespace {
 constexpr std::size_t most_bars = most_shown_results;
 constexpr std::size_t most_lines = 6;
 
+bool is_bandwidth(const std::string& path) {
+  return path == "cluster.network.bandwidth" || path == "cluster.bandwidth";
+}
+
 std::optional<double> bandwidth_of(const Result& result) {
   for (const ResolvedInput& input : result.inputs) {
-    if (input.path != "cluster.network.bandwidth" && input.path != "cluster.bandwidth") continue;
+    if (!is_bandwidth(input.path)) continue;
     const auto rate = parse_rate(input.value);
     if (const auto* read = std::get_if<Rate>(&rate)) return read->bytes_per_second() * 8e-9;
   }
@@ -41,6 +45,22 @@ std::string left_out(std::size_t shown, std::size_t all) {
                                     console::whole(static_cast<std::int64_t>(all)));
 }
 
+bool is_scale(const std::string& path) {
+  return path == "cluster.nodes" || path == "cluster.gpus_per_node" || path == "cluster.workers" ||
+         path == "cluster.hosts" || path == "batch.global" || path == "batch.per_worker";
+}
+
+std::vector<std::size_t> chosen_lines(std::size_t room, std::size_t all) {
+  std::vector<std::size_t> chosen;
+  const std::size_t count = std::min(room, all);
+  for (std::size_t i = 0; i < count; ++i) chosen.push_back(count < 2 ? 0 : i * (all - 1) / (count - 1));
+  return chosen;
+}
+
+std::string left_out_lines(std::size_t room, std::size_t all) {
+  return all <= room ? "" : fmt::format("<p class=\"note\">{} of {} lines.</p>\n", room, all);
+}
+
 std::string html_verdict(std::span<const Result> results) {
   if (results.size() == 1) return "<p class=\"verdict\">" + escaped_html(results[0].limiting.text) + "</p>\n";
   std::map<std::string, std::pair<int, const Result*>> kinds;
@@ -59,13 +79,24 @@ std::string html_verdict(std::span<const Result> results) {
 }
 
 std::string html_bandwidths(std::span<const Result> results) {
-  std::map<std::string, std::map<double, const Result*>> lines;
+  std::map<std::string, std::set<std::string>> values;
+  for (const Result& result : results)
+    for (const ResolvedInput& input : result.inputs) values[input.path].insert(input.value);
+  // By size, then by what else results differ in.
+  using Key = std::tuple<std::string, int, std::int64_t, std::string>;
+  std::map<Key, std::map<double, const Result*>> lines;
   for (const Result& result : results) {
     const auto bandwidth = bandwidth_of(result);
     if (!bandwidth || result.workers < 2 || result.nodes < 2) continue;
-    lines[fmt::format("{}{} workers, batch {} each", result.model.empty() ? "" : result.model + ", ",
-                      result.workers, result.batch_per_worker)]
-        .emplace(*bandwidth, &result);
+    std::string others;
+    for (const ResolvedInput& input : result.inputs) {
+      if (is_scale(input.path) || is_bandwidth(input.path) || values[input.path].size() < 2) continue;
+      // Of a list or a map, as a schedule is, the scenario's name says more.
+      const bool is_long = input.value.find_first_of("[{") != std::string::npos;
+      others += ", " + (is_long ? result.scenario
+                                : input.path.substr(input.path.rfind('.') + 1) + ' ' + input.value);
+    }
+    lines[{result.model, result.workers, result.batch_per_worker, others}].emplace(*bandwidth, &result);
   }
   std::erase_if(lines, [](const auto& line) { return line.second.size() < 2; });
   if (lines.empty()) return "";
@@ -73,16 +104,21 @@ std::string html_bandwidths(std::span<const Result> results) {
   chart.title = "Step over the network's bandwidth";
   chart.x_title = "Gbit/s";
   chart.y_title = "ms";
-  for (const auto& [label, points] : lines) {
-    if (chart.series.size() == most_lines) break;
-    LineChart::Series series{label, {}, false};
+  for (const std::size_t chosen : chosen_lines(most_lines, lines.size())) {
+    const auto& [key, points] = *std::next(lines.begin(), static_cast<std::ptrdiff_t>(chosen));
+    const auto& [model, workers, batch, others] = key;
+    LineChart::Series series{fmt::format("{}{} workers, batch {} each{}", model.empty() ? "" : model + ", ",
+                                         workers, batch, others),
+                             {},
+                             false};
     for (const auto& [bandwidth, result] : points) {
       series.points.emplace_back(bandwidth, 1e3 * result->step.time);
       series.intervals.emplace_back(1e3 * result->step.low, 1e3 * result->step.high);
     }
     chart.series.push_back(std::move(series));
   }
-  return "<h2>Step over the network's bandwidth</h2>\n" + svg_of(chart) + left_out(most_lines, lines.size());
+  return "<h2>Step over the network's bandwidth</h2>\n" + svg_of(chart) +
+         left_out_lines(most_lines, lines.size());
 }
 
 std::string html_links(std::span<const Result> results) {

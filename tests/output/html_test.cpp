@@ -124,3 +124,29 @@ TEST_CASE("the verdict comes first; bandwidths, links and memory have charts whe
   const Result one[] = {slow};
   CHECK_FALSE(has(page_of(one), "Step over the network"));
 }
+
+TEST_CASE("of many lines a chart shows some from the first to the last, and no line is of two") {
+  std::vector<Result> results;
+  for (const int nodes : {2, 3, 4, 5, 6, 7, 8, 16}) {
+    for (const char* bucket : {"5 MiB", "25 MiB"}) {
+      for (const char* network : {"10 Gbit/s", "100 Gbit/s"}) {
+        Result result = example_result();
+        result.nodes = nodes;
+        result.workers = nodes * 4;
+        result.inputs = {{"cluster.nodes", std::to_string(nodes)},
+                         {"cluster.network.bandwidth", network},
+                         {"strategy.bucket", bucket}};
+        results.push_back(result);
+      }
+    }
+  }
+  const std::string page = page_of(results);
+  CHECK(balanced(page));
+  CHECK(has(page, "</i>resnet50, 8 workers, batch 64 each, bucket 25 MiB</span>"));
+  CHECK(has(page, "</i>resnet50, 64 workers, batch 64 each, bucket 5 MiB</span>"));
+  CHECK_FALSE(has(page, "</i>resnet50, 12 workers, batch 64 each, bucket 25 MiB</span>"));
+  CHECK(has(page, "<p class=\"note\">6 of 16 lines.</p>"));
+  // Sixteen lines are 0, 3, 6, 9, 12 and 15 of them; four are all.
+  CHECK(has(page, "</i>bandwidth 10 Gbit/s, bucket 5 MiB</span>"));
+  CHECK(has(page, "</i>bandwidth 100 Gbit/s, bucket 25 MiB</span>"));
+}
