@@ -109,7 +109,7 @@ TEST_CASE(
   const std::string scenario = folder.write("a.yaml", scenario_text);
   const std::string program =
       (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "foretrain").string();
-  const std::string sweep = "timeout --foreground -s INT 2.5 " + program + " sweep " + scenario +
+  const std::string sweep = "timeout --foreground -s INT 4 " + program + " sweep " + scenario +
                             " --vary 'cluster.network.latency=1 us..900000 us+1' --json " +
                             folder.path("s.json");
   const std::string shown = foretrain::test::run_command({"/usr/bin/script", "-qec", sweep, "/dev/null"}).out;

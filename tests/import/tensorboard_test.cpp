@@ -108,11 +108,11 @@ TEST_CASE("wall times become a step time, pauses are told apart") {
 }
 
 TEST_CASE("pauses at which an evaluation was written are told from the others, and are a job's") {
-  // 100 ms a step; every 10 updates an evaluation of 2 s, every 40 a checkpoint of 9 s.
+  // 125 ms a step; every 10 updates an evaluation of 2 s, every 40 a checkpoint of 9 s.
   std::vector<ScalarEvent> events;
   double now = 1.7e9;
   for (int step = 1; step <= 200; ++step) {
-    now += 0.1;
+    now += 0.125;
     if (step % 10 == 5) now += 2;
     if (step % 40 == 21) now += 9;
     events.push_back({now, step, "loss", 1.0});
@@ -122,14 +122,14 @@ TEST_CASE("pauses at which an evaluation was written are told from the others, a
   options.batch = 32;
   const Imported made = imported(event_file_text(events), "steps.yaml", options);
   CAPTURE(made.content);
-  CHECK(holds(made.content, "steps: [[32, 100"));
+  CHECK(holds(made.content, "steps: [[32, 125 ms"));
   CHECK(holds(made.content, "every 10 updates a pause of 2.00 s (20 times): evaluation (eval/loss)"));
   CHECK(holds(made.content, "every 40 updates a pause of 9.00 s (5 times): a checkpoint, or input"));
   // Without the evaluations' scalars nothing tells them apart.
   std::erase_if(events, [](const ScalarEvent& each) { return each.tag != "loss"; });
   CHECK(holds(imported(event_file_text(events), "steps.yaml", options).content,
               "(20 times): evaluation, a checkpoint, or input"));
-  // What it says of a job is taken by one: 200 updates of 0.1 s, and 20 pauses of 2 s.
+  // What it says of a job is taken by one: 200 updates of 0.125 s, and 20 pauses of 2 s.
   const TemporaryFolder folder;
   folder.write("steps.yaml", made.content);
   const std::size_t at = made.content.find("log: {");
