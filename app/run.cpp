@@ -313,6 +313,8 @@ void run_one(const Options& options, const Planned& planned, const Catalog& cata
                           record.scenario_name, planned.target.string()));
     if (const std::string what = memory_warning(*planned.scenario, record.machine); !what.empty())
       warning(record.scenario_name + ": " + what);
+    if (const std::string what = device_warning(*planned.scenario, record.machine); !what.empty())
+      warning(record.scenario_name + ": " + what);
     // Before the first step: what was predicted stands on disk whatever happens.
     keep_record(record, planned.target);
     if (record.prediction) {
@@ -422,13 +424,19 @@ void check_outputs(const Options& options, const std::vector<Planned>& runs) {
   }
 }
 
-// By the process that writes; a folder may be missing on the others' nodes.
-void check_folders(const Options& options) {
+// By the process that writes; a folder may be missing on the others' nodes. What is written after hours of
+// training can be written now.
+void check_folders(const Options& options, bool saves) {
   for (const std::string& path : {options.checkpoint, options.curve}) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (!folder.empty() && !std::filesystem::is_directory(folder))
       throw Error(ErrorKind::input,
                   fmt::format("{}: cannot write: there is no folder {}", path, folder.string()));
+    const bool is_written = !path.empty() && (saves || path != options.checkpoint);
+    // A device or a pipe is opened when there is something to write.
+    if (is_written && (!std::filesystem::exists(path) || std::filesystem::is_regular_file(path))) {
+      const FileWriter unused(path);
+    }
   }
 }
 
@@ -457,7 +465,11 @@ int run(const Options& options) {
   if (processes > 1) others.emplace(processes);
   device::Backend& backend = device::choose_backend(options.device);
   RunSession session(backend, read_launch_environment(environment), environment);
-  if (session.is_first(scenarios.front().scenario)) check_folders(options);
+  const bool saves = std::any_of(scenarios.begin(), scenarios.end(), [](const ReadScenario& read) {
+    const std::optional<JobPlan> job = job_plan(read.scenario);
+    return job && job->saves;
+  });
+  if (session.is_first(scenarios.front().scenario)) check_folders(options, saves);
   for (const ReadScenario& read : scenarios) {
     // All mismatches before the first run.
     const LocalWorkers local = session.local_workers(read.scenario);

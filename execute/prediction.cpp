@@ -7,6 +7,7 @@
 #include "execute/distance.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/base/utc.hpp"
+#include "sim/input/profile_join.hpp"
 #include "sim/job/predict_job.hpp"
 #include "sim/output/json.hpp"
 #include "sim/training/memory.hpp"
@@ -51,6 +52,18 @@ std::string memory_warning(const Scenario& scenario, const Machine& here) {
       "it will run out of memory: a step needs about {:.1f} GB, a device has {:.1f} GB{}", memory.peak / 1e9,
       memory.capacity / 1e9,
       most > 0 ? fmt::format("; the largest batch a worker that fits is about {}", most) : std::string());
+}
+
+std::string device_warning(const Scenario& scenario, const Machine& here) {
+  if (!scenario.profile || scenario.gpu_types) return "";
+  Profile local;
+  local.runs.resize(1);
+  local.runs[0].machine = here;
+  const std::string there = device_of(*scenario.profile), device = device_of(local);
+  if (there.empty() || device.empty() || there == device) return "";
+  return fmt::format(
+      "profile '{}' was measured on '{}', this machine has '{}': what is predicted is the step of the former",
+      scenario.profile->name, there, device);
 }
 
 }  // namespace foretrain

@@ -17,4 +17,8 @@ PredictionBefore predict_before(const Scenario& scenario, const Machine& here, s
 // fits, or where that is not known.
 std::string memory_warning(const Scenario& scenario, const Machine& here);
 
+// Says that the profile is of another type of device than `here`; empty where it is not, or where that is not
+// known.
+std::string device_warning(const Scenario& scenario, const Machine& here);
+
 }  // namespace foretrain

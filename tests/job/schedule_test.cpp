@@ -87,6 +87,30 @@ TEST_CASE("the last batch of an epoch is short where it is kept") {
   CHECK(cursor.samples() == 300);
 }
 
+// 512 = 4 x 128.
+TEST_CASE("a data set of whole batches has no short one, and none is dropped") {
+  for (const LastBatch last : {LastBatch::keep, LastBatch::drop, LastBatch::carry}) {
+    const Given given = Given(2, last, 512).phases({{2, 128}});
+    ScheduleCursor cursor(given.input);
+    for (int update = 0; update < 8; ++update) {
+      REQUIRE_FALSE(cursor.is_finished());
+      CHECK_FALSE(cursor.run().is_short);
+      CHECK(cursor.run().batch == 128);
+      cursor.advance(1);
+    }
+    CHECK(cursor.is_finished());
+    CHECK(cursor.samples() == 1024);
+    CHECK(given.updates() == 8);
+  }
+}
+
+TEST_CASE("a phase that would begin after the job's end never does") {
+  for (const LastBatch last : {LastBatch::keep, LastBatch::drop, LastBatch::carry}) {
+    const Given given = Given(1, last, 1000).phases({{2, 10}, {1, 20}});
+    CHECK(given.updates() == 100);
+  }
+}
+
 TEST_CASE("advancing by ones or by runs is the same") {
   for (const LastBatch last : {LastBatch::keep, LastBatch::drop, LastBatch::carry}) {
     const Given given = Given(7.5, last, 1001).phases({{2.5, 30}, {1.25, 77}, {0.001, 400}, {9, 500}});

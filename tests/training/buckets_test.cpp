@@ -163,6 +163,8 @@ TEST_CASE("Horovod joins what became complete within a cycle, up to the threshol
   CHECK(sizes(fuse(model, fusion, Precision::fp32, order)) == std::vector<std::int64_t>{72});
   fusion.threshold = Bytes(30);  // 20 + 8, 4, and 40 by itself although it is larger
   CHECK(sizes(fuse(model, fusion, Precision::fp32, order)) == std::vector<std::int64_t>{28, 4, 40});
+  fusion.threshold = Bytes(28);  // just room for both
+  CHECK(sizes(fuse(model, fusion, Precision::fp32, order)) == std::vector<std::int64_t>{28, 4, 40});
   fusion.threshold = Bytes(1 << 20);
   fusion.cycle = Time::seconds(2);  // looks at 2 and 4 s
   auto buckets = fuse(model, fusion, Precision::fp32, order);
@@ -187,6 +189,30 @@ TEST_CASE("buckets close once their size reaches the cap, and a parameter is nev
   CHECK(sizes(buckets) == std::vector<std::int64_t>{12, 36, 12});
   CHECK(buckets[0].parameters == std::vector<int>{4, 3});
   CHECK(buckets[1].parameters == std::vector<int>{2, 1});
+}
+
+// 1 -> 4 bytes, 2 -> 12: just the cap. 5 -> 20, 4 -> 36: just the other one.
+TEST_CASE("a bucket that is just full closes") {
+  const Model model = list_of({3, 4, 5, 2, 1});
+  CHECK(sizes(ddp_buckets(model, Bytes(12), Bytes(36), Precision::fp32)) ==
+        std::vector<std::int64_t>{12, 36, 12});
+  CHECK(sizes(ddp_buckets(model, Bytes(13), Bytes(36), Precision::fp32)) ==
+        std::vector<std::int64_t>{32, 28});
+}
+
+// Gradients are complete after the items 1, 0 and 2: the second waits for the first, for they leave in order.
+TEST_CASE("a gradient that is complete early waits for those in front of it") {
+  const Model model = list_of({1, 1, 1});
+  const GradientOrder order{{2, 0, 1}, {1, 2, 3}};
+  const auto ready = [&](const Fusion& fusion) {
+    std::vector<int> all;
+    for (const Bucket& bucket : fuse(model, fusion, Precision::fp32, order)) all.push_back(bucket.ready);
+    return all;
+  };
+  CHECK(ready(fusion_of(FusionKind::none)) == std::vector<int>{1, 1, 2});
+  Fusion two = fusion_of(FusionKind::buckets);
+  two.first_bucket = two.bucket = Bytes(8);
+  CHECK(ready(two) == std::vector<int>{1, 2});
 }
 
 TEST_CASE("gradients in half precision fill half the bytes") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "sim/base/error.hpp"
@@ -54,6 +55,47 @@ Scenario scenario_of(Topology topology, std::int64_t batch = 32) {
   scenario.batch_per_worker = batch;
   scenario.batch_global = batch * static_cast<std::int64_t>(scenario.cluster.topology.workers.size());
   return scenario;
+}
+
+// Each doubt replayed by itself; on either side of the median they add in quadrature. Returns how much of the
+// square of the upper side is the network's, the host's and the interference's.
+std::map<std::string, double> check_interval(const Scenario& scenario) {
+  const StepSimulation simulation(scenario);
+  const StepPrediction step = predict(scenario, {.remedies = false}).step;
+  const StepFactors median = simulation.at_quantile(0.5);
+  const auto squared = [&](double StepFactors::*factor, double by) {
+    StepFactors factors = median;
+    factors.*factor *= by;
+    return std::pow(simulation.seconds(factors) - step.time, 2);
+  };
+  double doubt = 0, weight = 0;
+  bool interferes = false;
+  for (const CollectiveUse& use : simulation.collectives()) {
+    doubt += use.cost.time.in_seconds() * use.cost.relative_uncertainty;
+    weight += use.cost.time.in_seconds();
+    interferes = interferes || use.beside.compute > 1;
+  }
+  const double network = weight > 0 ? doubt / weight : 0, beside = interferes ? 0.5 : 0;
+  const StepTimes& times = simulation.times();
+  std::map<std::string, double> above{
+      {"device", squared(&StepFactors::device, 1 + times.device_uncertainty)},
+      {"host", squared(&StepFactors::host, 1 + times.host_slower)},
+      {"network", squared(&StepFactors::communication, 1 + network)},
+      {"interference", squared(&StepFactors::compute_interference, 1 + beside)}};
+  const double below =
+      squared(&StepFactors::device, 1 - std::max(times.device_uncertainty, times.device_faster)) +
+      squared(&StepFactors::host, 1 - times.host_faster) + squared(&StepFactors::communication, 1 - network) +
+      squared(&StepFactors::compute_interference, 1 - beside);
+  double sum = 0;
+  for (const auto& [what, square] : above) sum += square;
+  REQUIRE(sum > 0);
+  CHECK(step.high - step.time == doctest::Approx(std::sqrt(sum)).epsilon(1e-6));
+  CHECK(step.time - step.low == doctest::Approx(std::sqrt(below)).epsilon(1e-6));
+  CHECK(step.p05 == simulation.seconds(simulation.at_quantile(0.05)));
+  CHECK(step.p50 == simulation.seconds(median));
+  CHECK(step.p95 == simulation.seconds(simulation.at_quantile(0.95)));
+  for (auto& [what, square] : above) square /= sum;
+  return above;
 }
 
 }  // namespace
@@ -249,6 +291,63 @@ TEST_CASE("noise makes a step wait for the slowest of many workers") {
   CHECK(two.step.p05 < two.step.p50);
   CHECK(two.step.p50 < two.step.p95);
   CHECK(eight.step.p50 > two.step.p50);
+}
+
+// A step that the device bounds takes (1 + u) and (1 - u) times as long where the device is off by u.
+TEST_CASE("the interval of one worker is the doubt of its device") {
+  const Scenario scenario = scenario_of(nvlink_node(1));
+  const StepTimes times = StepSimulation(scenario).times();
+  const double u = times.device_uncertainty;
+  REQUIRE(u > 0);
+  const StepPrediction step = predict(scenario, {.remedies = false}).step;
+  CHECK(step.high == doctest::Approx((1 + u) * step.time).epsilon(1e-3));
+  CHECK(step.low == doctest::Approx((1 - std::max(u, times.device_faster)) * step.time).epsilon(1e-3));
+}
+
+TEST_CASE("the interval adds the doubts of device, host, network and interference in quadrature") {
+  CHECK(check_interval(scenario_of(ethernet_nodes(2, 1, ethernet(1))))["network"] > 0.5);
+  Scenario scenario = scenario_of(ethernet_nodes(2, 1, ethernet(25)), 24);
+  auto profile = std::make_shared<Profile>(*scenario.profile);
+  scenario.profile = profile;
+  profile->noise.push_back({"device", "", Precision::fp32, 0, 0, 0.05, 0, 1});
+  CHECK(check_interval(scenario)["device"] > 0.01);
+  // Of kernels beside collectives within a node.
+  InterferenceEntry interference;
+  interference.model = scenario.model->name;
+  interference.precision = scenario.precision;
+  interference.batch = 32;
+  interference.ranks = 2;
+  interference.bytes = 1 << 24;
+  interference.compute_slowdown = {1.4, 1.4, 1.4, 0, 30};
+  interference.collective_slowdown = {1.1, 1.1, 1.1, 0, 30};
+  profile->interference.push_back(interference);
+  Scenario inside = scenario_of(nvlink_node(2));
+  inside.profile = std::make_shared<const Profile>(*profile);
+  CHECK(check_interval(inside)["interference"] > 0.01);
+}
+
+// The host was seen up to 5 % faster and 30 % slower than its median.
+TEST_CASE("where the host is the limit the interval has the farthest that it was seen to stray") {
+  Scenario scenario = scenario_of(nvlink_node(1));
+  auto profile = std::make_shared<Profile>(*scenario.profile);
+  for (OperatorEntry& entry : profile->operators) {
+    for (PassTiming& pass : entry.passes) pass.host.median = 100e-6;
+  }
+  const double launches = 3.0 * test::timed_layers(*scenario.model) + 1;
+  for (const auto& [batch, factor] : std::map<std::int64_t, double>{{16, 0.95}, {32, 1.0}, {64, 1.3}}) {
+    StepEntry entry;
+    entry.model = scenario.model->name;
+    entry.precision = scenario.precision;
+    entry.batch = batch;
+    entry.launches = launches;
+    entry.host = entry.step = {100e-6 * launches * factor, 0, 0, 0, 30};
+    profile->steps.push_back(entry);
+  }
+  scenario.profile = profile;
+  const StepTimes times = StepSimulation(scenario).times();
+  CHECK(times.host_slower == doctest::Approx(0.3).epsilon(0.01));
+  CHECK(times.host_faster == doctest::Approx(0.1).epsilon(0.01));  // hosts alike differ as much
+  CHECK(check_interval(scenario)["host"] > 0.9);
 }
 
 TEST_CASE("one slow worker is the limit, and is named") {
