@@ -6,12 +6,19 @@
 #include <map>
 #include <mutex>
 
+#include "device/module_problem.hpp"
 #include "sim/base/error.hpp"
 
 namespace foretrain::device {
 namespace {
 
 using Entry = Backend* (*)(int);
+using Problem = decltype(&foretrain_backend_problem);
+
+struct Module {
+  Backend* backend = nullptr;
+  Problem problem = nullptr;
+};
 
 std::filesystem::path program_folder() {
   std::error_code ignored;
@@ -22,7 +29,7 @@ std::filesystem::path program_folder() {
   throw Error(ErrorKind::unavailable, what);
 }
 
-Backend& open_module(const std::string& name) {
+Module open_module(const std::string& name) {
   const std::string file = "libforetrain_" + name + ".so";
   std::string looked;
   for (const std::filesystem::path& folder : module_folders()) {
@@ -37,9 +44,25 @@ Backend& open_module(const std::string& name) {
     if (!backend) {
       unavailable(path.string() + " was built for another version of foretrain: build it again");
     }
-    return *backend;
+    return {backend, reinterpret_cast<Problem>(dlsym(module, "foretrain_backend_problem"))};
   }
   unavailable("there is no backend \"" + name + "\": " + file + " is not in " + looked);
+}
+
+Module& module_of(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, Module> opened;
+  const std::lock_guard lock(mutex);
+  Module& module = opened[name];
+  if (module.backend == nullptr) module = open_module(name);
+  return module;
+}
+
+// As the module's library says it.
+std::string why_none(const std::string& name) {
+  const Module& module = module_of(name);
+  const char* why = module.problem != nullptr ? module.problem() : nullptr;
+  return why != nullptr ? std::string(" (") + why + ')' : std::string();
 }
 
 }  // namespace
@@ -55,18 +78,14 @@ std::vector<std::filesystem::path> module_folders() {
 }
 
 Backend& open_backend(const std::string& name) {
-  static std::mutex mutex;
-  static std::map<std::string, Backend*> opened;
-  const std::lock_guard lock(mutex);
-  Backend*& backend = opened[name];
-  if (!backend) backend = &open_module(name);
-  return *backend;
+  return *module_of(name).backend;
 }
 
 Backend& choose_backend(const std::string& device) {
   if (!device.empty()) {
     Backend& backend = open_backend(device);
-    if (backend.device_count() == 0) unavailable("no device of the backend \"" + device + "\" answers");
+    if (backend.device_count() == 0)
+      unavailable("no device of the backend \"" + device + "\" answers" + why_none(device));
     return backend;
   }
   std::string reasons;
@@ -74,7 +93,7 @@ Backend& choose_backend(const std::string& device) {
     try {
       Backend& backend = open_backend(name);
       if (backend.device_count() > 0) return backend;
-      reasons += std::string("; ") + name + ": no device answers";
+      reasons += std::string("; ") + name + ": no device answers" + why_none(name);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unavailable) throw;
       reasons += std::string("; ") + name + ": " + error.what();

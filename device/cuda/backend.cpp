@@ -12,6 +12,7 @@
 #include "device/cuda/communicator.hpp"
 #include "device/cuda/nvml.hpp"
 #include "device/cuda/worker.hpp"
+#include "device/module_problem.hpp"
 #include "sim/base/host_identity.hpp"
 
 namespace foretrain::device::cuda {
@@ -125,4 +126,13 @@ extern "C" __attribute__((visibility("default"))) foretrain::device::Backend* fo
     int wanted_abi) {
   static foretrain::device::cuda::CudaBackend backend;
   return wanted_abi == foretrain::device::Backend::abi ? &backend : nullptr;
+}
+
+// As "CUDA driver version is insufficient for CUDA runtime version".
+extern "C" __attribute__((visibility("default"))) const char* foretrain_backend_problem() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess) return nullptr;
+  cudaGetLastError();
+  return cudaGetErrorString(status);
 }
