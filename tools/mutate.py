@@ -4,7 +4,7 @@ and has to make the tests that are named there fail. The sources and the build's
 
 usage: tools/mutate.py [BUILD [FUNCTION...]]     (default: build, all functions)
 
-BUILD is a folder of cmake (Ninja) whose foretrain_tests is up to date. A line a mutant; exit status 1 where one is left
+BUILD is a folder of cmake (Ninja); what is needed of foretrain_tests is built in it. A line a mutant; exit status 1 where one is left
 alive, 2 where one does not apply, does not compile, or its tests fail without it.
 """
 import os
@@ -55,12 +55,17 @@ def mutated(mutant):
     return text.replace(mutant["before"], mutant["after"])
 
 
+def ninja(build, *arguments):
+    done = subprocess.run(["ninja", "-C", build, *arguments], text=True, capture_output=True)
+    if done.returncode != 0:
+        raise Failed(f"ninja {' '.join(arguments)} fails:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 def build_commands(build):
     """The command that compiles each source, and the one that links the tests."""
-    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "foretrain_tests"], check=True, text=True,
-                            capture_output=True).stdout
     compiles, link = {}, None
-    for line in listed.splitlines():
+    for line in ninja(build, "-t", "commands", "foretrain_tests").splitlines():
         words = [word for word in shlex.split(line) if word not in (":", "&&")]
         if "-c" in words:
             compiles[words[words.index("-c") + 1]] = words
@@ -69,6 +74,19 @@ def build_commands(build):
     if link is None:
         raise Failed(f"{build} does not link foretrain_tests")
     return compiles, link
+
+
+OBJECTS = "tests/CMakeFiles/foretrain_tests.dir/"
+
+
+def link_of(tests, link):
+    """The command that links these tests alone."""
+    wanted = {OBJECTS + test + ".o" for test in tests.split()} | {OBJECTS + "main.cpp.o"}
+    missing = wanted - set(link)
+    if missing:
+        raise Failed(f"foretrain_tests has no {' '.join(sorted(missing))}")
+    shared = OBJECTS + "support/"
+    return [word for word in link if not word.startswith(OBJECTS) or word in wanted or word.startswith(shared)]
 
 
 def with_output(command, output):
@@ -81,14 +99,13 @@ def with_output(command, output):
     return out
 
 
-def run_tests(program, tests, seconds):
+def run_tests(program, seconds):
     """Whether they pass, and how they ended."""
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pattern = ",".join("*tests/" + test for test in tests.split())
     try:
-        done = subprocess.run([str(program), "-sf=" + pattern, "--abort-after=1"], cwd=ROOT, text=True, timeout=seconds,
+        done = subprocess.run([str(program), "--abort-after=1"], cwd=ROOT, text=True, timeout=seconds,
                               capture_output=True, preexec_fn=limit)
     except subprocess.TimeoutExpired:
         return False, f"no end within {seconds:.0f} s"
@@ -100,25 +117,28 @@ def run_tests(program, tests, seconds):
     return done.returncode == 0, done.stdout.strip().rpartition("\n")[2]
 
 
-def try_mutant(mutant, commands, build, seconds):
-    compiles, link = commands
+def linked(link, objects, program, build):
+    """Links with these objects before the simulator's archive: what they define is not taken from there."""
+    command = with_output(link, program)
+    at = command.index(str(program)) + 1
+    done = subprocess.run(command[:at] + objects + command[at:], cwd=build, text=True, capture_output=True)
+    if done.returncode != 0:
+        raise Failed(f"{program.name} does not link:\n{done.stderr}")
+
+
+def try_mutant(mutant, compiles, link, build, seconds):
     source = ROOT / mutant["file"]
     with tempfile.TemporaryDirectory(prefix="mutant-", dir=build) as folder:
-        copy, objects, tests = Path(folder, source.name), Path(folder, "mutant.o"), Path(folder, "tests")
+        copy, compiled, program = Path(folder, source.name), Path(folder, "mutant.o"), Path(folder, "tests")
         copy.write_text(mutated(mutant))
-        compile_command = with_output(compiles[str(source)], objects)
-        compile_command[compile_command.index("-c") + 1] = str(copy)
+        command = with_output(compiles[str(source)], compiled)
+        command[command.index("-c") + 1] = str(copy)
         # Not the build's optimization: it takes longer than the tests.
-        done = subprocess.run(compile_command + ["-O0", "-Wno-error"], cwd=build, text=True, capture_output=True)
+        done = subprocess.run(command + ["-O0", "-Wno-error"], cwd=build, text=True, capture_output=True)
         if done.returncode != 0:
             raise Failed(f"{mutant['file']} does not compile with: {mutant['after']}\n{done.stderr}")
-        # Before the simulator's archive: what the mutant defines is not taken from there.
-        linked = with_output(link, tests)
-        at = linked.index(str(tests)) + 1
-        done = subprocess.run(linked[:at] + [str(objects)] + linked[at:], cwd=build, text=True, capture_output=True)
-        if done.returncode != 0:
-            raise Failed(f"{mutant['file']} does not link with: {mutant['after']}\n{done.stderr}")
-        passed, how = run_tests(tests, mutant["tests"], seconds)
+        linked(link, [str(compiled)], program, build)
+        passed, how = run_tests(program, seconds)
     return not passed, how
 
 
@@ -132,17 +152,24 @@ def main():
     mutants = [mutant for mutant in mutants if not functions or mutant["function"] in functions]
     for mutant in mutants:
         mutated(mutant)  # all apply, or none is tried
-    commands = build_commands(build)
+    compiles, link = build_commands(build)
+    links = {tests: link_of(tests, link) for tests in {mutant["tests"] for mutant in mutants}}
+    needed = {word for one in links.values() for word in one if word.startswith(OBJECTS) or word.endswith(".a")}
+    ninja(build, *sorted(word for word in needed if not word.startswith("/")))
     seconds = {}
-    for tests in {mutant["tests"] for mutant in mutants}:
-        begin = time.monotonic()
-        passed, how = run_tests(build / "foretrain_tests", tests, 600)
+    for tests, command in links.items():
+        with tempfile.TemporaryDirectory(prefix="mutant-", dir=build) as folder:
+            program = Path(folder, "tests")
+            linked(command, [], program, build)
+            begin = time.monotonic()
+            passed, how = run_tests(program, 600)
         if not passed:
             raise Failed(f"without a mutant the tests fail: {how}")
         seconds[tests] = 30 + 30 * (time.monotonic() - begin)
     alive = {}
     with ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1))) as pool:
-        tried = [pool.submit(try_mutant, mutant, commands, build, seconds[mutant["tests"]]) for mutant in mutants]
+        tried = [pool.submit(try_mutant, mutant, compiles, links[mutant["tests"]], build, seconds[mutant["tests"]])
+                 for mutant in mutants]
         for mutant, result in zip(mutants, tried):
             is_caught, how = result.result()
             caught, of = alive.get(mutant["function"], (0, 0))

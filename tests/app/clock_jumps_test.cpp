@@ -59,7 +59,7 @@ TEST_CASE("a run measures and waits alike while the wall clock jumps") {
     CAPTURE(processes);
     const std::string file = folder.write(
         std::string(processes) + ".yaml",
-        "model: small.yaml\nprofile: { steps: [[16, 1 ms]] }\nbatch: { per_worker: 16 }\n"
+        "model: small.yaml\nprofile: { steps: [[16, 1 ms], [32, 2 ms]] }\nbatch: { per_worker: 16 }\n"
         "cluster: { topology: one-node, workers: 2 }\nhost: { processes: " +
             std::string(processes) +
             " }\ndataset: { samples: 3200 }\njob:\n  epochs: 3\n  evaluate: { every: 1 epoch, samples: 64 }\n"
