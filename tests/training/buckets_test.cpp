@@ -146,6 +146,8 @@ TEST_CASE("small neighbours are grouped, large gradients go alone") {
   Fusion fusion = fusion_of(FusionKind::groups);
   fusion.max_bytes = Bytes(8);
   CHECK(sizes(fuse(model, fusion, Precision::fp32, order)) == std::vector<std::int64_t>{16, 200, 8, 240, 12});
+  const Model two = list_of({2, 1});  // the second is just small
+  CHECK(sizes(fuse(two, fusion, Precision::fp32, plain_order(two))) == std::vector<std::int64_t>{12});
   fusion.max_group = 3;  // ceil(4 / 3) groups at the beginning
   CHECK(sizes(fuse(model, fusion, Precision::fp32, order)) ==
         std::vector<std::int64_t>{12, 4, 200, 8, 240, 12});
