@@ -111,6 +111,14 @@ TEST_CASE("a phase that would begin after the job's end never does") {
   }
 }
 
+TEST_CASE("whole epochs with a short last batch train all samples of each") {
+  const Given given = Given(5, LastBatch::keep, 300).phases({{5, 128}});
+  const ScheduleTotals totals = totals_of(given.input);
+  CHECK(totals.updates == 15);
+  CHECK(totals.samples == 1500);
+  CHECK(totals.epochs == 5);
+}
+
 TEST_CASE("advancing by ones or by runs is the same") {
   for (const LastBatch last : {LastBatch::keep, LastBatch::drop, LastBatch::carry}) {
     const Given given = Given(7.5, last, 1001).phases({{2.5, 30}, {1.25, 77}, {0.001, 400}, {9, 500}});
@@ -136,6 +144,20 @@ TEST_CASE("phases begin at updates too") {
   CHECK(cursor.run().batch == 90);
   CHECK(cursor.run().updates == 100);  // 9,000 samples are left
   CHECK(cursor.learning_rate() == 0.2);
+}
+
+TEST_CASE("a phase that begins at updates ends at the next one's, and so counted from the job's begin") {
+  Given given(1, LastBatch::keep, 10'000);
+  given.job.schedule.emplace();
+  given.job.schedule->phases = {{{Interval::Unit::updates, 0}, 10, {}, {}, 1},
+                                {{Interval::Unit::updates, 100}, 20, {}, {}, 1},
+                                {{Interval::Unit::updates, 150}, 40, {}, {}, 1}};
+  ScheduleCursor cursor(given.input);
+  cursor.advance(cursor.run().updates);
+  CHECK(cursor.run().updates == 50);
+  cursor.advance(50);
+  CHECK(cursor.run().batch == 40);
+  CHECK(cursor.run().updates == 200);  // 8,000 samples are left
 }
 
 TEST_CASE("PadaDamp: the batch is ceil(B0 + r k) at update k") {
@@ -262,6 +284,10 @@ TEST_CASE("what a batch costs in samples") {
   given.job.last_batch = LastBatch::keep;
   given.input.batch = 300;
   CHECK(totals_of(given.input).updates == 2000);
+  ScheduleCursor one(given.input);  // and update by update
+  std::int64_t ones = 0;
+  for (; !one.is_finished(); ++ones) one.advance(1);
+  CHECK(ones == 2000);
 }
 
 TEST_CASE("a job without a data set is refused") {

@@ -7,7 +7,9 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/network/collective_measurements.hpp"
+#include "sim/network/collectives.hpp"
 #include "sim/network/families.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/topologies.hpp"
 
 using namespace foretrain;
@@ -60,24 +62,24 @@ TEST_CASE("plain ring collectives on a star keep to the closed forms") {
     const double size = 64e6, rate = 1.25e9, hop = 10e-6;
     const double all_reduce = 2.0 * (n - 1) / n * size / rate + 2 * (n - 1) * hop;
     CHECK(seconds(topology, CollectiveKind::all_reduce, size, plain(CollectiveAlgorithm::ring)) ==
-          doctest::Approx(all_reduce).epsilon(1e-3));
+          test::approx(all_reduce).epsilon(1e-3));
     for (CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
       CHECK(seconds(topology, kind, size, plain(CollectiveAlgorithm::ring)) ==
-            doctest::Approx(all_reduce / 2).epsilon(1e-3));
+            test::approx(all_reduce / 2).epsilon(1e-3));
     }
   }
 }
 
 TEST_CASE("20 MB between two hosts at 1 Gbit/s take 160 ms") {
   CHECK(seconds(star(2, 1, 0), CollectiveKind::all_reduce, 20e6, plain(CollectiveAlgorithm::ring)) ==
-        doctest::Approx(0.160).epsilon(1e-3));
+        test::approx(0.160).epsilon(1e-3));
 }
 
 TEST_CASE("1,250 MiB at 10 Gbit/s over two nodes of one GPU: not under 1.0486 s, ring or tree") {
   const double size = 1250.0 * (1 << 20);
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
     CHECK(seconds(star(2, 10, 0), CollectiveKind::all_reduce, size, plain(algorithm)) ==
-          doctest::Approx(1.048576).epsilon(1e-6));
+          test::approx(1.048576).epsilon(1e-6));
     const double time = seconds(nodes_of(2, 1, 10), CollectiveKind::all_reduce, size, {algorithm, {}, true});
     CHECK(time >= 1.0486);
     CHECK(time < 1.15);
@@ -100,9 +102,19 @@ TEST_CASE("bytes on the wire of a node") {
   for (int nodes : {2, 3, 4, 8, 13}) {
     for (int gpus : {1, 4}) {
       const double n = nodes * gpus;
-      CHECK(nic_bytes(nodes, gpus, CollectiveAlgorithm::ring) == doctest::Approx(2 * (n - 1) / n));
-      CHECK(nic_bytes(nodes, gpus, CollectiveAlgorithm::tree) == doctest::Approx(std::min(2.0, nodes * 0.5)));
+      CHECK(nic_bytes(nodes, gpus, CollectiveAlgorithm::ring) == test::approx(2 * (n - 1) / n));
+      CHECK(nic_bytes(nodes, gpus, CollectiveAlgorithm::tree) == test::approx(std::min(2.0, nodes * 0.5)));
     }
+  }
+}
+
+// Node i hangs below i with its lowest bit cleared and the next one set: of nine 1 - 2 - 4 - 8 - 0.
+TEST_CASE("a tree is as deep as its deepest node, which is not always the last") {
+  const std::vector<std::pair<int, int>> known{{1, 0}, {2, 1}, {3, 2},  {4, 2}, {5, 3},
+                                               {8, 3}, {9, 4}, {16, 4}, {17, 5}};
+  for (const auto& [nodes, deepest] : known) {
+    CAPTURE(nodes);
+    CHECK(depth(binary_tree(nodes)) == deepest);
   }
 }
 
@@ -140,7 +152,7 @@ TEST_CASE("a measured curve is read between its points, scaled beyond its ends, 
                       ranks);
   };
   const CollectiveCost inside = ask(10e6, four);
-  CHECK(inside.time.in_seconds() == doctest::Approx(70e-6).epsilon(1e-6));
+  CHECK(inside.time.in_seconds() == test::approx(70e-6).epsilon(1e-6));
   CHECK(inside.origin == Origin::measured);
   CHECK(!inside.extrapolated);
   CHECK(inside.algorithm == "ring");
@@ -149,7 +161,7 @@ TEST_CASE("a measured curve is read between its points, scaled beyond its ends, 
   CHECK(above.extrapolated);
   CHECK(above.origin == Origin::fitted);
   CHECK(above.range == "1.00 MB to 64.0 MB");
-  CHECK(above.time.in_seconds() == doctest::Approx(1300e-6).epsilon(0.02));
+  CHECK(above.time.in_seconds() == test::approx(1300e-6).epsilon(0.02));
   // Eight ranks were not measured: what is sent grows from 1.5 S to 1.75 S.
   const CollectiveCost eight = ask(64e6, all_ranks(topology));
   CHECK(eight.extrapolated);
@@ -195,23 +207,23 @@ TEST_CASE("where the host's copies are the limit, more GPUs a node share them ou
   const auto ring = CollectiveAlgorithm::ring, tree = CollectiveAlgorithm::tree;
   add("all_reduce", 2e9);
   SUBCASE("what both directions show alone may be the network") {
-    CHECK(rate(2, 25, ring) == doctest::Approx(2).epsilon(0.03));
-    CHECK(rate(1, 50, ring) == doctest::Approx(4).epsilon(0.05));
+    CHECK(rate(2, 25, ring) == test::approx(2).epsilon(0.03));
+    CHECK(rate(1, 50, ring) == test::approx(4).epsilon(0.05));
   }
   SUBCASE("one direction at line rate shows that it is the host") {
     add("broadcast", 2.94e9);
-    CHECK(rate(1, 25, ring) == doctest::Approx(2).epsilon(0.03));
-    CHECK(rate(2, 25, ring) == doctest::Approx(2.94).epsilon(0.03));
-    CHECK(rate(2, 25, tree) == doctest::Approx(2).epsilon(0.03));
-    CHECK(rate(1, 50, ring) == doctest::Approx(2).epsilon(0.03));
-    CHECK(rate(2, 50, ring) == doctest::Approx(4).epsilon(0.03));
-    CHECK(rate(4, 100, ring) == doctest::Approx(4).epsilon(0.03));
+    CHECK(rate(1, 25, ring) == test::approx(2).epsilon(0.03));
+    CHECK(rate(2, 25, ring) == test::approx(2.94).epsilon(0.03));
+    CHECK(rate(2, 25, tree) == test::approx(2).epsilon(0.03));
+    CHECK(rate(1, 50, ring) == test::approx(2).epsilon(0.03));
+    CHECK(rate(2, 50, ring) == test::approx(4).epsilon(0.03));
+    CHECK(rate(4, 100, ring) == test::approx(4).epsilon(0.03));
   }
   SUBCASE("at the line rate nothing is known of the host") {
     profile.collectives.clear();
     add("all_reduce", 2.9e9);
     add("broadcast", 2.94e9);
-    CHECK(rate(1, 50, ring) == doctest::Approx(5.8).epsilon(0.05));
+    CHECK(rate(1, 50, ring) == test::approx(5.8).epsilon(0.05));
   }
 }
 
@@ -242,9 +254,9 @@ TEST_CASE("between nodes small messages take a step's latency for each step, lar
   };
   const auto ring = CollectiveAlgorithm::ring;
   CHECK(time(1024, ring, NcclProtocol::ll) ==
-        doctest::Approx(3 * 45e-6 + 1.5 * 2 * 1024 / usable).epsilon(0.02));
-  CHECK(time(65536, ring, NcclProtocol::simple) == doctest::Approx(3 * 173e-6).epsilon(0.05));
-  CHECK(time(32e6, ring, NcclProtocol::simple) == doctest::Approx(1.5 * 32e6 / usable).epsilon(0.02));
+        test::approx(3 * 45e-6 + 1.5 * 2 * 1024 / usable).epsilon(0.02));
+  CHECK(time(65536, ring, NcclProtocol::simple) == test::approx(3 * 173e-6).epsilon(0.05));
+  CHECK(time(32e6, ring, NcclProtocol::simple) == test::approx(1.5 * 32e6 / usable).epsilon(0.02));
   // A tree of four nodes takes four such steps, and what NCCL counts once.
   const double tree = time(1024, CollectiveAlgorithm::tree, NcclProtocol::ll);
   CHECK(tree > 4 * 22.5e-6);
@@ -286,7 +298,7 @@ TEST_CASE("a measured network stands for a plain one of its name: slower wires a
   SUBCASE("as it was measured") {
     const CollectiveCost plain = cost(nodes(25, 15), 64e6);
     CHECK(!plain.extrapolated);
-    CHECK(plain.time.in_seconds() == doctest::Approx(64e6 / (0.9 * line)).epsilon(0.01));
+    CHECK(plain.time.in_seconds() == test::approx(64e6 / (0.9 * line)).epsilon(0.01));
   }
   SUBCASE("two ways of 5 ms a step") {
     const CollectiveCost far = cost(nodes(25, 5000), 1e6);
@@ -305,8 +317,8 @@ TEST_CASE("a measured network stands for a plain one of its name: slower wires a
   }
   SUBCASE("from one rate to the next it is not slower, and changes little where the rate does") {
     for (double bytes : {65536., 1e6, 64e6}) {
-      CHECK(seconds_at(25.01, bytes) == doctest::Approx(seconds_at(25, bytes)).epsilon(0.01));
-      CHECK(seconds_at(24.99, bytes) == doctest::Approx(seconds_at(25, bytes)).epsilon(0.01));
+      CHECK(seconds_at(25.01, bytes) == test::approx(seconds_at(25, bytes)).epsilon(0.01));
+      CHECK(seconds_at(24.99, bytes) == test::approx(seconds_at(25, bytes)).epsilon(0.01));
       double before = seconds_at(5, bytes);
       for (double gigabits : {10., 16., 20., 24., 24.9, 25., 25.1, 26., 40., 100., 400.}) {
         CAPTURE(bytes);

@@ -10,6 +10,7 @@
 #include "sim/base/random.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/network/families.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/topologies.hpp"
 
 using namespace foretrain;
@@ -46,17 +47,17 @@ TEST_CASE("stepwise rings keep to the closed forms") {
     const double all_reduce = 2.0 * (n - 1) / n * size / rate + 2 * (n - 1) * hop;
     const Topology topology = star(n, 10, 5);
     CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, size) ==
-          doctest::Approx(all_reduce).epsilon(1e-3));
+          test::approx(all_reduce).epsilon(1e-3));
     CHECK(stepwise(topology, CollectiveKind::all_gather, CollectiveAlgorithm::ring, size) ==
-          doctest::Approx(all_reduce / 2).epsilon(1e-3));
+          test::approx(all_reduce / 2).epsilon(1e-3));
     CHECK(stepwise(topology, CollectiveKind::reduce_scatter, CollectiveAlgorithm::ring, size) ==
-          doctest::Approx(all_reduce / 2).epsilon(1e-3));
+          test::approx(all_reduce / 2).epsilon(1e-3));
   }
 }
 
 TEST_CASE("stepwise: 20 MB at 1 Gbit/s take 160 ms, 1,250 MiB at 10 Gbit/s not under 1.0486 s") {
   CHECK(stepwise(star(2, 1, 0), CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 20e6) ==
-        doctest::Approx(0.160).epsilon(1e-3));
+        test::approx(0.160).epsilon(1e-3));
   for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
     const double time = stepwise(star(2, 10, 0), CollectiveKind::all_reduce, algorithm, 1250.0 * (1 << 20));
     CHECK(time >= 1.0486 * (1 - 1e-4));
@@ -75,13 +76,13 @@ TEST_CASE("the closed forms of plain flows agree with the stepwise replay") {
       const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
       const Topology topology = star(n, 25, is_chain ? 0 : 3);
       const double fine = stepwise(topology, kind, algorithm, 50e6, {}, {1, 2000});
-      CHECK(aggregate(topology, kind, algorithm, 50e6) == doctest::Approx(fine).epsilon(0.01));
+      CHECK(aggregate(topology, kind, algorithm, 50e6) == test::approx(fine).epsilon(0.01));
     }
     const Topology no_latency = star(n, 25, 0);
     const double tree =
         stepwise(no_latency, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 50e6, {}, {1, 500});
     CHECK(aggregate(no_latency, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 50e6) ==
-          doctest::Approx(tree).epsilon(0.05));
+          test::approx(tree).epsilon(0.05));
   }
 }
 
@@ -93,11 +94,11 @@ TEST_CASE("nodes of several GPUs: the NIC sets the pace, in closed form and step
   const Topology topology = make_topology(family);
   const double ring = stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 100e6);
   CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 100e6) ==
-        doctest::Approx(ring).epsilon(0.01));
+        test::approx(ring).epsilon(0.01));
   const double tree =
       stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 100e6, {}, {1, 300});
   CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::tree, 100e6) ==
-        doctest::Approx(tree).epsilon(0.05));
+        test::approx(tree).epsilon(0.05));
 }
 
 // Halving and doubling over n = 2^k hosts sends what the ring does, 2(n-1)/n S, in 2 log2(n) steps; in the
@@ -108,14 +109,17 @@ TEST_CASE("algorithms by rounds keep to their closed forms") {
     const Topology topology = star(n, 10, 5);
     const double steps = std::log2(n);
     CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::halving_doubling, size) ==
-          doctest::Approx(2.0 * (n - 1) / n * size / rate + 2 * steps * hop).epsilon(1e-3));
+          test::approx(2.0 * (n - 1) / n * size / rate + 2 * steps * hop).epsilon(1e-3));
     CHECK(stepwise(topology, CollectiveKind::all_gather, CollectiveAlgorithm::halving_doubling, size) ==
-          doctest::Approx(1.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));
+          test::approx(1.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));
+    // In pieces one goes up while the one before comes down; each waits for its link's latency.
+    const int pieces = 32;
     CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::in_network, size, {},
-                   {1, 2000}) == doctest::Approx(size / rate + hop).epsilon(0.02));
+                   {1, pieces}) ==
+          test::approx(size / rate * (1 + 1.0 / pieces) + (pieces + 1) * hop / 2).epsilon(1e-3));
     // A server on each host: S/n from and to each of the n - 1 others, both ways.
     CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::parameter_server, size) ==
-          doctest::Approx(2.0 * (n - 1) / n * size / rate + 2 * hop).epsilon(1e-3));
+          test::approx(2.0 * (n - 1) / n * size / rate + 2 * hop).epsilon(1e-3));
   }
 }
 
@@ -127,7 +131,7 @@ TEST_CASE("Gloo's bcube keeps to its closed form") {
   for (const auto& [n, steps] : steps_of) {
     CAPTURE(n);
     CHECK(stepwise(star(n, 10, 5), CollectiveKind::all_reduce, CollectiveAlgorithm::bcube, size) ==
-          doctest::Approx(2.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));
+          test::approx(2.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));
   }
 }
 
@@ -178,9 +182,9 @@ TEST_CASE("a slow host slows the ring to its rate") {
   const Topology topology = make_topology(Star{8, fast, Time(), Star::Slow{3, slow}});
   const double expected = 2.0 * 7 / 8 * 10e6 / slow.bytes_per_second();
   CHECK(stepwise(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 10e6) ==
-        doctest::Approx(expected).epsilon(0.15));
+        test::approx(expected).epsilon(0.15));
   CHECK(aggregate(topology, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, 10e6) ==
-        doctest::Approx(expected).epsilon(1e-3));
+        test::approx(expected).epsilon(1e-3));
 }
 
 TEST_CASE("laws: permuted ranks, an idle link, times k, more bandwidth") {
@@ -198,15 +202,14 @@ TEST_CASE("laws: permuted ranks, an idle link, times k, more bandwidth") {
     const double once = stepwise(topology, kind, algorithm, size);
     std::vector<int> permuted = all_ranks(topology);
     for (std::size_t i = permuted.size(); i > 1; --i) std::swap(permuted[i - 1], permuted[random.next() % i]);
-    CHECK(stepwise(topology, kind, algorithm, size, permuted) == doctest::Approx(once).epsilon(1e-9));
+    CHECK(stepwise(topology, kind, algorithm, size, permuted) == test::approx(once).epsilon(1e-9));
     // A host that takes no part, and then its link gone.
     std::vector<int> some(static_cast<std::size_t>(n));
     std::iota(some.begin(), some.end(), 0);
     const Topology larger = star(n + 1, gigabits, 0);
-    CHECK(stepwise(larger, kind, algorithm, size, some) == doctest::Approx(once).epsilon(1e-9));
-    CHECK(stepwise(topology, kind, algorithm, 4 * size) == doctest::Approx(4 * once).epsilon(1e-6));
-    CHECK(stepwise(star(n, gigabits / 4, 0), kind, algorithm, size) ==
-          doctest::Approx(4 * once).epsilon(1e-6));
+    CHECK(stepwise(larger, kind, algorithm, size, some) == test::approx(once).epsilon(1e-9));
+    CHECK(stepwise(topology, kind, algorithm, 4 * size) == test::approx(4 * once).epsilon(1e-6));
+    CHECK(stepwise(star(n, gigabits / 4, 0), kind, algorithm, size) == test::approx(4 * once).epsilon(1e-6));
     CHECK(stepwise(star(n, gigabits * 1.5, 0), kind, algorithm, size) <= once * (1 + 1e-9));
   }
 }
@@ -231,7 +234,7 @@ TEST_CASE("bytes on the links step by step are those of the closed form") {
     const CollectiveCost cost = model.cost(CollectiveKind::all_reduce, Bytes(6'000'000), Precision::fp32,
                                            ranks, {algorithm, NcclProtocol::simple, true});
     for (const WireUse& use : cost.wire) {
-      if (use.link_class == "nic") CHECK(use.bytes == doctest::Approx(busiest));
+      if (use.link_class == "nic") CHECK(use.bytes == test::approx(busiest));
     }
   }
 }
