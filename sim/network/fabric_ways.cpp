@@ -123,6 +123,10 @@ int FabricWays::meet(const View& from, const View& to) const {
 int FabricWays::distance(int from, int to) {
   if (from == to) return 0;
   const int a = place_[at(from)], b = place_[at(to)];
+  if (const Ball& known = forward_[at(twin_[at(a)])]; known.is_settled) {
+    const std::uint16_t length = view(a, true).distance(b);
+    return length == nowhere ? -1 : length;
+  }
   const auto key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(twin_[at(a)])) << 32) |
                    static_cast<std::uint32_t>(twin_[at(b)]);
   const auto [found, is_new] = distances_.try_emplace(key, -1);
@@ -155,6 +159,15 @@ int FabricWays::meeting(const View& from, const View& to, int length, std::uint6
   return all[first ? 0 : mixed_bits(~flow_hash + draws) % all.size()];
 }
 
+void FabricWays::find_fitting(const View& view, int place, bool back) {
+  fitting_.clear();
+  const int vertex = vertex_[at(place)], distance = view.distance(place);
+  for (const WayLink& link : back ? graph_.arriving(vertex) : graph_.leaving(vertex)) {
+    const int other = place_[at(link.other)];
+    if (other >= 0 && view.distance(other) + link.length == distance) fitting_.push_back(&link);
+  }
+}
+
 void FabricWays::append_way(int from, int to, std::uint64_t flow_hash, bool first, std::vector<int>& way) {
   if (from == to) return;
   const int length = distance(from, to);
@@ -164,25 +177,100 @@ void FabricWays::append_way(int from, int to, std::uint64_t flow_hash, bool firs
     return first || fitting == 1 ? 0 : mixed_bits(flow_hash ^ salt) % fitting;
   };
   const int middle = meeting(source, target, length, flow_hash, first);
-  std::vector<const WayLink*>& fitting = fitting_;
   auto walk = [&](const View& view, bool back) {
     const auto begin = static_cast<std::ptrdiff_t>(way.size());
-    for (int place = middle, distance = view.distance(middle); distance != 0;) {
-      const int vertex = vertex_[at(place)];
-      fitting.clear();
-      for (const WayLink& link : back ? graph_.arriving(vertex) : graph_.leaving(vertex)) {
-        const int other = place_[at(link.other)];
-        if (other >= 0 && view.distance(other) + link.length == distance) fitting.push_back(&link);
-      }
-      const WayLink& taken = *fitting[choice(fitting.size(), static_cast<std::uint64_t>(vertex))];
+    for (int place = middle; view.distance(place) != 0;) {
+      find_fitting(view, place, back);
+      const auto vertex = static_cast<std::uint64_t>(vertex_[at(place)]);
+      const WayLink& taken = *fitting_[choice(fitting_.size(), vertex)];
       way.push_back(taken.link);
       place = place_[at(taken.other)];
-      distance -= taken.length;
     }
     if (back) std::reverse(way.begin() + begin, way.end());
   };
   walk(source, true);
   walk(target, false);
+}
+
+void FabricWays::settle(int from) {
+  Ball& ball = *view(place_[at(from)], true).ball;
+  grow(ball, true, nowhere);
+  ball.is_settled = true;
+}
+
+void FabricWays::find_meetings(const View& from, const View& to, int length, bool first) {
+  meetings_.clear();
+  if (first) {
+    meetings_.push_back(meeting(from, to, length, 0, true));
+    return;
+  }
+  for (int d = (length + 1) / 2; meetings_.empty(); ++d) {
+    auto ring = [](const View& view, int distance) -> const std::vector<std::int32_t>& {
+      static const std::vector<std::int32_t> none;
+      return at(distance) < view.ball->rings.size() ? view.ball->rings[at(distance)] : none;
+    };
+    const bool is_smaller = ring(from, d).size() <= ring(to, length - d).size();
+    const View& looked = is_smaller ? from : to;
+    for (const int own : ring(looked, is_smaller ? d : length - d)) {
+      const int place = looked.place(own);
+      if (from.distance(place) == d && d + to.distance(place) == length) meetings_.push_back(place);
+    }
+  }
+}
+
+// As append_way() draws: a place in the middle, all alike, and from there at each vertex a link, all alike.
+void FabricWays::append_chances(int from, int to, bool first, std::vector<Chance>& chances) {
+  if (from == to) return;
+  const View source = view(place_[at(from)], true);
+  const View target = view(place_[at(to)], false);
+  grow(*source.ball, true, nowhere);
+  grow(*target.ball, false, nowhere);
+  const int length = source.distance(place_[at(to)]);
+  if (length == nowhere) return;
+  find_meetings(source, target, length, first);
+  part_.resize(vertex_.size(), 0.0);
+  auto walk = [&](const View& view, bool back) {
+    const auto begin = static_cast<std::ptrdiff_t>(chances.size());
+    const int farthest = view.distance(meetings_.front());
+    if (levels_.size() <= at(farthest)) levels_.resize(at(farthest) + 1);
+    levels_[at(farthest)] = meetings_;
+    for (const int place : meetings_) part_[at(place)] = 1.0 / static_cast<double>(meetings_.size());
+    for (int distance = farthest; distance >= 0; --distance) {
+      for (const int place : levels_[at(distance)]) {
+        const double part = std::exchange(part_[at(place)], 0.0);
+        if (distance == 0) continue;
+        find_fitting(view, place, back);
+        if (first) fitting_.resize(1);
+        const double of_each = part / static_cast<double>(fitting_.size());
+        for (const WayLink* link : fitting_) {
+          chances.push_back({link->link, of_each});
+          const int other = place_[at(link->other)];
+          if (part_[at(other)] == 0) levels_[at(distance - link->length)].push_back(other);
+          part_[at(other)] += of_each;
+        }
+      }
+      levels_[at(distance)].clear();
+    }
+    if (back) std::reverse(chances.begin() + begin, chances.end());
+  };
+  walk(source, true);
+  walk(target, false);
+}
+
+int FabricWays::twin_of(int vertex) const {
+  return vertex_[at(twin_[at(place_[at(vertex)])])];
+}
+
+std::vector<int> FabricWays::ports(int vertex, bool leaving) const {
+  std::vector<std::pair<std::pair<int, int>, int>> all;  // as twins are compared, and the link
+  for (const WayLink& link : leaving ? graph_.leaving(vertex) : graph_.arriving(vertex)) {
+    const int other = place_[at(link.other)];
+    if (other >= 0) all.push_back({{other, link.length}, link.link});
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<int> links;
+  for (const auto& [where, link] : all) links.push_back(link);
+  return links;
 }
 
 }  // namespace foretrain

@@ -55,4 +55,9 @@ std::vector<double> link_shares(const Topology& topology, Routes& routes, const 
 LinkLoads link_loads(const Topology& topology, Routes& routes, const RankGroup& group,
                      std::span<const Transfer> transfers, std::span<const std::pair<int, double>> extra = {});
 
+// Of what each link carries, bytes over S. Where that varies, the busiest of links that are alike is what
+// half of all outcomes stay below, the links taken for normal and independent; without variances it is known.
+LinkLoads link_loads(const Topology& topology, const RankGroup& group, std::span<const double> shares,
+                     std::span<const double> variances, Time longest_latency);
+
 }  // namespace foretrain

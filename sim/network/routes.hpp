@@ -7,14 +7,27 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "sim/network/fabric_ways.hpp"
 #include "sim/network/topology.hpp"
 
 namespace foretrain {
 
+// A shortest way from a worker out of its node to a switch of the network, or from one to a worker.
+struct NodeGate {
+  int outside = 0;         // the switch
+  int length = 0;          // as ways are counted
+  std::vector<int> links;  // in the order of the way
+};
+
+// How ways between nodes are found: from what lies around their ends, which is searched once; or each by a
+// search of the whole graph, as in fabrics of very many switches, and for tests.
+enum class RouteSearch { by_halves, whole_graph };
+
 class Routes {
  public:
-  explicit Routes(const Topology& topology);
+  explicit Routes(const Topology& topology, RouteSearch search = RouteSearch::by_halves);
   ~Routes();
   Routes(Routes&&) noexcept;
   Routes& operator=(Routes&&) noexcept;
@@ -29,6 +42,11 @@ class Routes {
 
   // Sum of the latencies on the way.
   Time latency(int from, int to);
+
+  // A way between nodes goes by one of the shortest pairs of a gate of each and a way of the fabric between
+  // them; by hash all such pairs are as likely. Shortest first.
+  std::vector<NodeGate> gates(int worker, bool leaving);
+  FabricWays& fabric();
 
  private:
   struct State;

@@ -53,11 +53,20 @@ GroupWires& Wires::group(std::span<const int> ranks) {
   return groups_.emplace(std::vector<int>(ranks.begin(), ranks.end()), std::move(made)).first->second;
 }
 
+const CountedLoads* Wires::count_pairs(GroupWires& group, CollectiveKind kind) {
+  constexpr int few_ranks = 512;  // of which each pair's way is looked at
+  if (kind != CollectiveKind::all_to_all || group.ranks.ranks <= few_ranks) return nullptr;
+  if (!group.counted) group.counted = counted_all_to_all(*topology_, routes_, group.ranks);
+  return group.counted ? &*group.counted : nullptr;
+}
+
 const LinkLoads& Wires::loads(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
   const auto found = group.loads.find({kind, algorithm});
   if (found != group.loads.end()) return found->second;
   LinkLoads made;
-  if (algorithm == CollectiveAlgorithm::in_network) {
+  if (const CountedLoads* counted = count_pairs(group, kind)) {
+    made = link_loads(*topology_, group.ranks, counted->mean, counted->variance, counted->longest_latency);
+  } else if (algorithm == CollectiveAlgorithm::in_network) {
     made = in_network_loads(*topology_, routes_, group.ranks);
   } else {
     made = link_loads(*topology_, routes_, group.ranks,
@@ -66,8 +75,8 @@ const LinkLoads& Wires::loads(GroupWires& group, CollectiveKind kind, Collective
   return group.loads.emplace(std::pair{kind, algorithm}, std::move(made)).first->second;
 }
 
-std::vector<double> Wires::shares(const GroupWires& group, CollectiveKind kind,
-                                  CollectiveAlgorithm algorithm) {
+std::vector<double> Wires::shares(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm) {
+  if (const CountedLoads* counted = count_pairs(group, kind)) return counted->mean;
   return link_shares(*topology_, routes_, group.ranks,
                      transfers(kind, algorithm, group.ranks, rings_of(*topology_, group.ranks)));
 }

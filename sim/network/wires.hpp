@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "sim/network/all_to_all_loads.hpp"
 #include "sim/network/collectives.hpp"
 #include "sim/network/link_loads.hpp"
 #include "sim/network/routes.hpp"
@@ -22,6 +24,7 @@ struct RoundCost {
 
 struct GroupWires {
   RankGroup ranks;
+  std::optional<CountedLoads> counted;  // of an all-to-all
   std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, LinkLoads> loads;
   std::map<std::pair<CollectiveKind, CollectiveAlgorithm>, RoundCost> rounds;
 };
@@ -36,7 +39,7 @@ class Wires {
   // Throws where no path joins two ranks that the algorithm joins.
   const LinkLoads& loads(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
   // Bytes over S by link; of in_network those within nodes alone.
-  std::vector<double> shares(const GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
+  std::vector<double> shares(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
   const RoundCost& rounds(GroupWires& group, CollectiveKind kind, CollectiveAlgorithm algorithm);
 
  private:
@@ -44,6 +47,9 @@ class Wires {
     using is_transparent = void;
     bool operator()(std::span<const int> a, std::span<const int> b) const;
   };
+
+  // Of an all-to-all of many ranks; null for others, and where its pairs cannot be counted.
+  const CountedLoads* count_pairs(GroupWires& group, CollectiveKind kind);
 
   const Topology* topology_;
   Routes routes_;

@@ -102,6 +102,7 @@ TEST_CASE("law: a link that carries nothing may go") {
     Topology smaller = topology;
     smaller.network.routes = RouteChoice::first;  // a hash of link numbers would choose anew
     const StepwiseResult first = replayed(smaller, kind, algorithm);
+    const double closed_first = closed(smaller, kind, algorithm);
     for (std::size_t l = 0; l + 1 < smaller.links.size(); l += 2) {
       const auto carries = [&](std::size_t link) {
         return link < first.bytes_by_link.size() && first.bytes_by_link[link] > 0;
@@ -112,6 +113,7 @@ TEST_CASE("law: a link that carries nothing may go") {
       for (std::size_t i = 0; i < smaller.links.size(); ++i)
         smaller.links[i].reverse = static_cast<int>(i ^ 1);
       CHECK(replayed(smaller, kind, algorithm).time == first.time);
+      CHECK(closed(smaller, kind, algorithm) == doctest::Approx(closed_first).epsilon(1e-12));
       break;
     }
     CHECK(before.time > Time());
@@ -163,5 +165,110 @@ TEST_CASE("law: cutting the only way of a host is an error that names it") {
     const std::string name = topology.vertices[static_cast<std::size_t>(topology.workers.back())].name;
     CHECK_THROWS_WITH_AS(replayed(topology, CollectiveKind::all_gather, CollectiveAlgorithm::ring),
                          doctest::Contains(name.c_str()), Error);
+    for (const auto& [kind, algorithm] :
+         {std::pair{CollectiveKind::all_gather, CollectiveAlgorithm::ring},
+          std::pair{CollectiveKind::all_reduce, CollectiveAlgorithm::tree},
+          std::pair{CollectiveKind::all_to_all, CollectiveAlgorithm::direct}}) {
+      CHECK_THROWS_WITH_AS(closed(topology, kind, algorithm), doctest::Contains(name.c_str()), Error);
+    }
+  }
+}
+
+namespace {
+
+// A tree of switches, on each level as many below each and links of one rate and latency, and the hosts at
+// its bottom: a permutation of what hangs below a switch leaves it as it is.
+struct SymmetricTree {
+  Topology topology;
+  std::vector<int> degrees;  // from the root on
+};
+
+SymmetricTree symmetric_tree(RandomStream& random) {
+  SymmetricTree tree;
+  tree.topology.name = "symmetric";
+  std::vector<int> above = {add_vertex(tree.topology, "root", VertexKind::network_switch, -1)};
+  const int levels = 1 + below(random, 3);
+  for (int level = 1; level <= levels; ++level) {
+    const int degree = 2 + below(random, 2);
+    const bool is_last = level == levels;
+    const LinkProperties link = {fmt::format("level{}", level),
+                                 LinkKind::network,
+                                 Rate::bits_per_second((1.0 + 9.0 * below(random, 5)) * 1e9),
+                                 1,
+                                 Time::microseconds(1 + below(random, 20)),
+                                 false};
+    std::vector<int> here;
+    for (const int parent : above) {
+      for (int child = 0; child < degree; ++child) {
+        const auto count = static_cast<int>(here.size());
+        here.push_back(add_vertex(tree.topology, fmt::format("level{}.{}", level, count),
+                                  is_last ? VertexKind::gpu : VertexKind::network_switch,
+                                  is_last ? count : -1));
+        add_link_pair(tree.topology, parent, here.back(), link);
+      }
+    }
+    tree.degrees.push_back(degree);
+    above = std::move(here);
+  }
+  tree.topology.workers = above;
+  tree.topology.nodes = static_cast<int>(above.size());
+  tree.topology.nics_per_node = 1;
+  tree.topology.network.bandwidth = tree.topology.network.reported = Rate::bits_per_second(10e9);
+  validate(tree.topology);
+  return tree;
+}
+
+// The ranks below a switch, what hangs below it in a random order, at each level.
+std::vector<int> permuted(const std::vector<int>& degrees, std::size_t level, int first,
+                          RandomStream& random) {
+  if (level == degrees.size()) return {first};
+  int leaves = 1;
+  for (std::size_t l = level + 1; l < degrees.size(); ++l) leaves *= degrees[l];
+  std::vector<int> order;
+  for (int child = 0; child < degrees[level]; ++child) order.push_back(child);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[static_cast<std::size_t>(below(random, static_cast<int>(i)))]);
+  std::vector<int> all;
+  for (const int child : order) {
+    const std::vector<int> own = permuted(degrees, level + 1, first + child * leaves, random);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("law: permuting the ranks of a symmetric graph changes nothing, in both forms") {
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    RandomStream random(seed, {22});
+    const SymmetricTree tree = symmetric_tree(random);
+    const std::vector<int> ranks = all_ranks(tree.topology);
+    const std::vector<int> others = permuted(tree.degrees, 0, 0, random);
+    REQUIRE(others.size() == ranks.size());
+    const CollectiveModel model(tree.topology, nullptr);
+    for (int k = 0; k < 7; ++k) {
+      for (int a = 0; a < collective_algorithm_count; ++a) {
+        const auto kind = static_cast<CollectiveKind>(k);
+        const auto algorithm = static_cast<CollectiveAlgorithm>(a);
+        if (!has_algorithm(kind, algorithm)) continue;
+        CAPTURE(seed);
+        CAPTURE(std::string(name_of(kind)));
+        CAPTURE(std::string(name_of(algorithm)));
+        auto both = [&](const std::vector<int>& asked) {
+          Routes routes(tree.topology);
+          const double stepwise = replay_stepwise(tree.topology, routes, kind, algorithm,
+                                                  rank_group(tree.topology, asked), Bytes(9'000'000), {1, 16})
+                                      .time.in_seconds();
+          const double sum =
+              model.cost(kind, Bytes(9'000'000), Precision::fp32, asked, {algorithm, {}, false})
+                  .time.in_seconds();
+          return std::pair(stepwise, sum);
+        };
+        const auto [stepwise, sum] = both(ranks);
+        const auto [other_stepwise, other_sum] = both(others);
+        CHECK(other_stepwise == doctest::Approx(stepwise).epsilon(1e-9));
+        CHECK(other_sum == doctest::Approx(sum).epsilon(1e-12));
+      }
+    }
   }
 }

@@ -75,7 +75,7 @@ TEST_CASE("a broken topology is refused with every finding") {
   }
 }
 
-// Ways put together from what lies around switches (hash, first) against those searched one by one (spread).
+// Ways put together from what lies around switches against those searched one by one.
 TEST_CASE("ways between nodes are as short by the fabric's halves as by a search of the whole graph") {
   EthernetNodes nodes = two_nodes_of_four();
   nodes.nodes = 12;
@@ -84,10 +84,10 @@ TEST_CASE("ways between nodes are as short by the fabric's halves as by a search
         FabricShape(RailShape{6, true, 2, 1}), FabricShape(RailShape{0, false, 0, 1}),
         FabricShape(DragonflyShape{4, 3, 1}), FabricShape(Torus{{3, 4}}), FabricShape(Torus{{12}}),
         FabricShape(WanShape{3, Rate(1e9), Time(5)})}) {
-    auto ways_of = [&](RouteChoice choice, auto visit) {
+    auto ways_of = [&](RouteChoice choice, RouteSearch search, auto visit) {
       nodes.network.routes = choice;
       const Topology topology = make_topology(FabricNodes{nodes, shape});
-      Routes routes(topology);
+      Routes routes(topology, search);
       for (std::size_t a = 0; a < topology.workers.size(); a += 3) {
         for (std::size_t b = 0; b < topology.workers.size(); ++b) {
           if (a != b) visit(topology, a, b, routes.between(topology.workers[a], topology.workers[b]));
@@ -104,19 +104,21 @@ TEST_CASE("ways between nodes are as short by the fabric's halves as by a search
       return sum;
     };
     std::map<std::pair<std::size_t, std::size_t>, int> searched;
-    ways_of(RouteChoice::spread, [&](const Topology& topology, std::size_t a, std::size_t b, auto way) {
-      searched[{a, b}] = length(topology, way);
-    });
-    for (const RouteChoice choice : {RouteChoice::hash, RouteChoice::first}) {
-      ways_of(choice, [&](const Topology& topology, std::size_t a, std::size_t b, auto way) {
-        CHECK(length(topology, way) == searched[{a, b}]);
-        int here = topology.workers[a];
-        for (int link : way) {
-          REQUIRE(topology.links[static_cast<std::size_t>(link)].from == here);
-          here = topology.links[static_cast<std::size_t>(link)].to;
-        }
-        CHECK(here == topology.workers[b]);
-      });
+    ways_of(RouteChoice::first, RouteSearch::whole_graph,
+            [&](const Topology& topology, std::size_t a, std::size_t b, auto way) {
+              searched[{a, b}] = length(topology, way);
+            });
+    for (const RouteChoice choice : {RouteChoice::hash, RouteChoice::first, RouteChoice::spread}) {
+      ways_of(choice, RouteSearch::by_halves,
+              [&](const Topology& topology, std::size_t a, std::size_t b, auto way) {
+                CHECK(length(topology, way) == searched[{a, b}]);
+                int here = topology.workers[a];
+                for (int link : way) {
+                  REQUIRE(topology.links[static_cast<std::size_t>(link)].from == here);
+                  here = topology.links[static_cast<std::size_t>(link)].to;
+                }
+                CHECK(here == topology.workers[b]);
+              });
     }
   }
 }
@@ -171,4 +173,35 @@ TEST_CASE("spread ways of a fat tree at 1:1 crowd no switch's link more than the
   CHECK(own == 47);
   CHECK(spread <= own);  // 44 or more: 4 hosts of a leaf, 44 others each, 4 links
   for (std::uint64_t seed = 1; seed <= 5; ++seed) CHECK(spread < busiest(RouteChoice::hash, seed, false));
+}
+
+// The sum over links of the squares of what they carry, which spread ways keep low one by one.
+TEST_CASE("spread ways put together crowd links no more than spread ways searched in the whole graph") {
+  EthernetNodes nodes = two_nodes_of_four();
+  nodes.nodes = 24;
+  for (const FabricShape& shape : {FabricShape(LeafSpineShape{4, 3, 2}), FabricShape(FatTreeShape{}),
+                                   FabricShape(FatTreeShape{4, 3}), FabricShape(RailShape{6, true, 2, 1}),
+                                   FabricShape(DragonflyShape{4, 3, 2}), FabricShape(Torus{{4, 6}})}) {
+    for (const int stride : {1, 7, 41}) {  // all pairs, and rings
+      auto squares = [&](RouteSearch search) {
+        nodes.network.routes = RouteChoice::spread;
+        const Topology topology = make_topology(FabricNodes{nodes, shape});
+        CAPTURE(topology.name);
+        Routes routes(topology, search);
+        std::vector<double> carried(topology.links.size());
+        const std::size_t ranks = topology.workers.size();
+        for (std::size_t a = 0; a < ranks; ++a) {
+          for (std::size_t step = 1; step < ranks; step += static_cast<std::size_t>(stride)) {
+            const std::size_t b = (a + step) % ranks;
+            for (int link : routes.between(topology.workers[a], topology.workers[b]))
+              ++carried[static_cast<std::size_t>(link)];
+          }
+        }
+        double sum = 0;
+        for (const double ways : carried) sum += ways * ways;
+        return sum;
+      };
+      CHECK(squares(RouteSearch::by_halves) <= 1.01 * squares(RouteSearch::whole_graph));
+    }
+  }
 }
