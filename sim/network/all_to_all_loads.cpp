@@ -10,8 +10,8 @@
 namespace foretrain {
 namespace {
 
-// Of pairs between a switch and a like of switches, in memory: 128 MiB.
-constexpr std::size_t most_counts = std::size_t{1} << 22;
+// Of counts of pairs between switches, and of what lies around switches: each.
+constexpr std::size_t most_bytes = std::size_t{128} << 20;
 
 std::size_t at(int index) {
   return static_cast<std::size_t>(index);
@@ -95,7 +95,9 @@ class Counting {
     find_classes(out_, true);
     find_classes(in_, false);
     find_ends();
-    if (ends_.size() * likes_.size() > most_counts) return std::nullopt;
+    const std::size_t counts = 2 * ends_.size() * likes_.size();
+    if (counts * sizeof(Count) > most_bytes) return std::nullopt;
+    if (2 * likes_.size() * fabric_.bytes_of_ball() > most_bytes) return std::nullopt;
     from_end_.resize(ends_.size() * likes_.size());
     to_end_.resize(ends_.size() * likes_.size());
     for (const int end : ends_) fabric_.settle(end);
@@ -417,7 +419,7 @@ std::optional<CountedLoads> counted_all_to_all(const Topology& topology, Routes&
                                                const RankGroup& group) {
   const bool is_in_nodes = std::all_of(group.workers.begin(), group.workers.end(),
                                        [&](int worker) { return topology.vertices[at(worker)].node >= 0; });
-  if (!is_in_nodes || !routes.fabric().is_small()) return std::nullopt;
+  if (!is_in_nodes) return std::nullopt;
   return Counting(topology, routes, group).count();
 }
 

@@ -19,8 +19,8 @@ struct CountedLoads {
   Time longest_latency;          // of one pair's way
 };
 
-// Nothing where ways of the topology are not put together from gates and a fabric (workers outside nodes,
-// fabrics of too many switches). Throws where no path joins two ranks.
+// Nothing where workers stand outside nodes, and where thousands of switches without their like have workers.
+// Throws where no path joins two ranks.
 std::optional<CountedLoads> counted_all_to_all(const Topology& topology, Routes& routes,
                                                const RankGroup& group);
 

@@ -38,6 +38,10 @@ class FabricWays {
   // Links from a switch to other switches (or to it from them), in an order that its twins' have too.
   std::vector<int> ports(int vertex, bool leaving) const;
 
+  // Bytes that a switch's ball of everything takes, in each direction.
+  std::size_t bytes_of_ball() const {
+    return vertex_.size() * (sizeof(std::uint16_t) + sizeof(std::int32_t));
+  }
   // Bytes that the balls around all switches may come to; with more, ways are better searched one by one.
   bool is_small() const;
 
