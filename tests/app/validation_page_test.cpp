@@ -25,7 +25,7 @@ const char* const heading =
     "against the records. How they were\n"
     "measured, and why they miss: [validation.md](validation.md). `before` is the prediction stored before a "
     "row was measured, `now` what this\n"
-    "version says of the same row from the same profile; rows that repeat themselves worse than to 3 % "
+    "version says of the same row from the same profile; rows that repeat themselves worse than to 2 % "
     "(`noisy`) count in neither. The\n"
     "campaigns under `earlier` found faults that were mended since.\n"
     "\n"
