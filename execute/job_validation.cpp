@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "execute/measured_job.hpp"
+#include "execute/resource_use.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/parse_units.hpp"
 #include "sim/output/result_reader.hpp"
 
 namespace foretrain {
@@ -85,6 +87,11 @@ std::optional<JobRow> job_row(const FiledRecord& filed, const Repredict& repredi
   rows.add("noise scale", measured.noise.count, measured.noise.time,
            [](const JobPrediction&) -> std::optional<double> { return std::nullopt; });
   rows.add("total", 1, measured.total, part(&JobPrediction::time));
+  if (const auto memory = checkpoint_memory(filed.record))
+    row.notes.push_back(
+        fmt::format("while checkpoints were written, resident memory was up to {} above its "
+                    "median before them",
+                    format_bytes(*memory)));
   if (measured.checkpoint.count == 0 && before && before->checkpoint > 0)
     row.notes.emplace_back("its checkpoints were predicted and not written: run with --checkpoint FILE");
   return row;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "execute/resource_use.hpp"
 #include "sim/base/quantile.hpp"
 
 namespace foretrain {
@@ -98,6 +99,10 @@ MeasuredRun measured_run(const RunRecord& record, const Result* predicted) {
          of(&Breakdown::exposed_communication));
     part("optimizer", median_part(record, &RankRecord::optimizer), of(&Breakdown::optimizer));
   }
+  for (const ResourceUse& use : resource_use(record))
+    run.uses.push_back(
+        {fmt::format("node {}", use.node), use.cores, use.resident_mean, use.resident_peak, use.sent});
+  run.checkpoint_memory = checkpoint_memory(record);
   SampledChart steps{"Steps", "ms", {}, {}};
   steps.lines.push_back({"measured, slowest rank", steps_of(record)});
   if (predicted != nullptr) {

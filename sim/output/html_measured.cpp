@@ -128,6 +128,23 @@ std::string html_run(const MeasuredRun& run) {
                           "class=\"n\">error</th>",
                           rows);
   }
+  std::string uses;
+  for (const MeasuredRun::Use& use : run.uses) {
+    uses += "<tr>" + cell(use.node) + cell(fmt::format("{:.0f} %", 100 * use.cores), true) +
+            cell(format_bytes(use.resident_mean), true) + cell(format_bytes(use.resident_peak), true) +
+            cell(format_bytes(use.sent), true) + "</tr>\n";
+  }
+  if (!uses.empty()) {
+    out += scrolled_table(run.name + ": use of the nodes",
+                          "<th>processes of</th><th class=\"n\">mean CPU (100 %: a core)</th><th "
+                          "class=\"n\">resident memory, mean</th><th class=\"n\">peak</th><th "
+                          "class=\"n\">sent over the run</th>",
+                          uses);
+  }
+  if (run.checkpoint_memory) {
+    out += "<p>While checkpoints are written resident memory is up to " +
+           escaped_html(format_bytes(*run.checkpoint_memory)) + " above its median before them.</p>\n";
+  }
   for (const SampledChart& chart : run.charts) out += svg_of_sampled(chart);
   return out;
 }

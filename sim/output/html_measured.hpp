@@ -36,6 +36,14 @@ struct MeasuredRun {
     std::optional<double> measured, predicted;  // seconds of a step
   };
   std::vector<Part> parts;
+  struct Use {
+    std::string node;
+    double cores = 0;                             // busy, mean
+    double resident_mean = 0, resident_peak = 0;  // bytes
+    double sent = 0;                              // bytes over the network
+  };
+  std::vector<Use> uses;
+  std::optional<double> checkpoint_memory;  // bytes more than before, at most
   std::vector<SampledChart> charts;
 };
 std::string html_run(const MeasuredRun& run);

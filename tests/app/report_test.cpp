@@ -64,7 +64,8 @@ TEST_CASE("a report shows runs, validations and collectives that were measured b
   };
   const std::string run = page_of({data + "job/h200/job.1.json.gz"});
   for (const char* text : {"Measured: growing-batch-2-gpus", "GPU use", "GPU memory", "Processor",
-                           "node 0 device 1", "predicted of the first phase: a kernel or collective runs"}) {
+                           "node 0 device 1", "resident memory, mean", "sent over the run",
+                           "predicted of the first phase: a kernel or collective runs"}) {
     CAPTURE(text);
     CHECK(has(run, text));
   }
