@@ -25,9 +25,11 @@
 #include "execute/noise_scale.hpp"
 #include "execute/prediction.hpp"
 #include "execute/record_files.hpp"
+#include "execute/resource_use.hpp"
 #include "execute/run_record_json.hpp"
 #include "execute/run_session.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/parse_units.hpp"
 #include "sim/base/sha256.hpp"
 #include "sim/base/utc.hpp"
 #include "sim/input/catalog.hpp"
@@ -224,6 +226,14 @@ std::string summary_of(const RunRecord& record) {
                         (record.prediction->step / measured.median - 1) * 100);
   }
   text += "\n";
+  if (const auto memory = checkpoint_memory(record)) {
+    const MeasuredPart written = measured_job(record).checkpoint;
+    text +=
+        fmt::format("checkpoints: {}resident memory up to {} above its median before them\n",
+                    written.count > 0 ? fmt::format("{} each, ", seconds_text(written.time / written.count))
+                                      : std::string(),
+                    format_bytes(*memory));
+  }
   if (record.sequences) {
     const SequencesRecord& rows = *record.sequences;
     text += fmt::format("{}: {:.1f} % padding; {:.4g} units/s, {:.4g} with padding; the mean rank waits {}\n",
@@ -390,6 +400,17 @@ int processes_of(const std::vector<ReadScenario>& scenarios, const LaunchEnviron
     const Topology& topology = read.scenario.cluster.topology;
     const bool asks = read.scenario.host && read.scenario.host->process_a_worker && topology.nodes == 1;
     wanted.insert(asks ? static_cast<int>(topology.workers.size()) : 1);
+  }
+  if (launch.kind != LaunchEnvironment::Kind::process_a_worker && launch.node == 0) {
+    for (const ReadScenario& read : scenarios) {
+      const Topology& topology = read.scenario.cluster.topology;
+      const bool shares = topology.nodes > 1 && static_cast<int>(topology.workers.size()) > topology.nodes;
+      if (!shares || !read.scenario.host || !read.scenario.host->process_a_worker) continue;
+      warning(
+          fmt::format("{}: host.processes: per_gpu is predicted, but the workers of a node run in one "
+                      "process here: on several nodes start a process a worker with mpirun, srun or torchrun",
+                      read.scenario.name));
+    }
   }
   if (launch.kind != LaunchEnvironment::Kind::alone) return 1;
   if (wanted.size() > 1)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/training/crowding.hpp"
+
 namespace foretrain {
 namespace {
 
@@ -35,6 +37,13 @@ bool same_machine(const Profile& profile, const Machine& here) {
   });
 }
 
+// A worker of other threads is another machine: calibration measured none of its kernels.
+bool same_threads(const Scenario& scenario, const Profile& profile) {
+  const std::vector<int> measured = threads_of(profile);
+  const int asked = scenario.host ? scenario.host->threads : 1;
+  return measured.empty() || std::find(measured.begin(), measured.end(), asked) != measured.end();
+}
+
 }  // namespace
 
 std::vector<std::string> distance_of(const Scenario& scenario, const Machine& here) {
@@ -64,7 +73,7 @@ std::vector<std::string> distance_of(const Scenario& scenario, const Machine& he
   add_collectives(scenario, profile.collectives, far);
   // In the order of the contract: model after network.
   if (!model_seen) std::rotate(far.begin(), far.begin() + 1, far.end());
-  if (!same_machine(profile, here)) far.emplace_back("machine");
+  if (!same_machine(profile, here) || !same_threads(scenario, profile)) far.emplace_back("machine");
   return far;
 }
 

@@ -15,7 +15,8 @@ namespace foretrain {
 //   batch     none at this batch per worker (left out beside "model", which implies it)
 //   gpus      no collective was measured on this number of workers
 //   network   no collective was measured on this network (within a node; or at this line rate between nodes)
-//   machine   `here` is not the machine of every run of calibration: its identity differs or is not known
+//   machine   `here` is not the machine of every run of calibration: its identity differs or is not known; or
+//             its workers were CPUs of other than the scenario's host.threads
 // Collectives count only where the strategy has some. For a step-time profile only its batches are known.
 std::vector<std::string> distance_of(const Scenario& scenario, const Machine& here);
 

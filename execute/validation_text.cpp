@@ -347,7 +347,7 @@ std::string validation_table(const Validation& validation, const ValidationTable
   out += '\n' + table.text("", width, 0);
   for (const JobRow& job : validation.jobs) out += '\n' + job_table(job, width);
   if (validation.memory_max_abs_error) {
-    out += fmt::format("\npeak memory of a GPU: mean |error| {}, worst {}\n",
+    out += fmt::format("\npeak memory of a worker: mean |error| {}, worst {}\n",
                        percent(*validation.memory_mean_abs_error), percent(*validation.memory_max_abs_error));
   }
   if (options.notes) {

@@ -22,6 +22,8 @@
 #include "sim/input/topology_schema.hpp"
 #include "sim/input/workload_json.hpp"
 #include "sim/network/changes.hpp"
+#include "sim/network/collective_cost.hpp"
+#include "sim/training/crowding.hpp"
 #include "sim/training/gpu_types.hpp"
 
 namespace foretrain {
@@ -547,8 +549,35 @@ class Reader {
     }
   }
 
+  // bcube is Gloo's. Where the profile could not be read nobody knows what the workers are.
+  void check_algorithm() {
+    const bool is_known = scenario_.profile || scenario_.step_times || !fields_.has("profile");
+    const Topology& topology = scenario_.cluster.topology;
+    if (scenario_.strategy.algorithm != "bcube" || topology.workers.empty() || !is_known) return;
+    if (workers_are_cpus(topology, scenario_.profile.get())) return;
+    diagnostics_.error(data_->find("algorithm")->where(),
+                       "algorithm: bcube is Gloo's, by which workers that are CPUs exchange; these are GPUs, "
+                       "whose NCCL has ring and tree");
+  }
+
+  // A profile of CPU workers holds for the threads that they had.
+  void check_threads() {
+    if (!scenario_.profile) return;
+    const std::vector<int> measured = threads_of(*scenario_.profile);
+    const int asked = scenario_.host ? scenario_.host->threads : 1;
+    if (measured.empty() || std::find(measured.begin(), measured.end(), asked) != measured.end()) return;
+    const Fields host = fields_.fields("host");
+    diagnostics_.warning(
+        host.has("threads") ? host.where("threads") : root_.where(),
+        fmt::format("host.threads: {}, but the profile measured workers of {} thread{}, as which they are "
+                    "predicted: calibrate with --threads {}",
+                    asked, measured.front(), measured.front() == 1 ? "" : "s", asked));
+  }
+
   // What must stand together. A part that was wrong in itself is not reported as missing.
   void check_parts() {
+    check_algorithm();
+    check_threads();
     if (fields_.has("workload")) {
       const bool has_gradients = scenario_.model && !scenario_.model->parameters.empty();
       if (scenario_.model && !has_gradients && scenario_.cluster.topology.workers.size() > 1 &&

@@ -291,7 +291,8 @@ class Explainer {
           "samples a second, which the framework logs: a batch a worker trains as many times more as there "
           "are workers"},
          {&Reading::besides,
-          "the step of one GPU alone at the same batch: what it lacks to the step seen is communication or "
+          "the step of one worker alone at the same batch: what it lacks to the step seen is communication "
+          "or "
           "waiting"}}};
     for (const Question& question : questions) {
       std::set<std::string> values;

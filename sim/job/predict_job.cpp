@@ -12,6 +12,7 @@
 #include "sim/job/input_supply.hpp"
 #include "sim/job/target.hpp"
 #include "sim/job/timeline.hpp"
+#include "sim/network/collective_cost.hpp"
 #include "sim/training/sensitivity.hpp"
 
 namespace foretrain {
@@ -284,9 +285,11 @@ void wait_for_input(const Scenario& scenario, Result& result) {
   result.limiting = {
       "input", "",
       fmt::format("Input is the limit: a node makes a batch ready in {}, a step without waiting takes "
-                  "{}, so that GPUs idle for {:.0f} % of the step. {} more cores that decode, or a "
+                  "{}, so that {} idle for {:.0f} % of the step. {} more cores that decode, or a "
                   "faster reader, would hide it.",
-                  format_time(supply), format_time(before), 100 * wait / step.time,
+                  format_time(supply), format_time(before),
+                  workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) ? "workers" : "GPUs",
+                  100 * wait / step.time,
                   static_cast<int>(std::ceil(scenario.input->workers * (supply / before - 1))))};
 }
 

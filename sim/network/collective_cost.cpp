@@ -65,12 +65,6 @@ NcclSystem system_of(const Topology& topology, const Profile* profile) {
   return system;
 }
 
-// CPU workers exchange by Gloo: a ring, of all-reduce a bcube too where it is asked for, and no protocols.
-bool exchanges_by_gloo(const Topology& topology, const Profile* profile) {
-  return (profile != nullptr && profile->device == "cpu") ||
-         topology.vertices[static_cast<std::size_t>(topology.workers.front())].kind == VertexKind::cpu;
-}
-
 struct Estimate {
   double seconds = 0;
   double relative_uncertainty = 0;
@@ -84,6 +78,11 @@ double combine(double a, double b) {
 }
 
 }  // namespace
+
+bool workers_are_cpus(const Topology& topology, const Profile* measured) {
+  return (measured != nullptr && measured->device == "cpu") ||
+         topology.vertices[static_cast<std::size_t>(topology.workers.front())].kind == VertexKind::cpu;
+}
 
 struct CollectiveModel::State {
   struct Group {
@@ -346,8 +345,10 @@ struct CollectiveModel::State {
                                       const std::string& wanted, const CollectiveChoice& choice,
                                       std::string& algorithm, std::string& protocol) {
     const CollectivePlacement here = placement(group.wires->ranks);
-    if (const MeasuredCurve* curve = measured->curve(kind, here, element, wanted))
-      return from_curve(group, *curve, kind, bytes, choice, algorithm, protocol);
+    // One size tells of no other: how a time grows from there would be a guess beyond all measure.
+    const MeasuredCurve* own_curve = measured->curve(kind, here, element, wanted);
+    if (own_curve != nullptr && (own_curve->points().size() > 1 || own_curve->contains(bytes)))
+      return from_curve(group, *own_curve, kind, bytes, choice, algorithm, protocol);
     std::optional<Estimate> estimate;
     double logarithm = 0, weights = 0;
     for (const auto& [line_rate, weight] : measured->measured_rates(here)) {
@@ -378,13 +379,13 @@ CollectiveModel::CollectiveModel(const Topology& topology, const Profile* measur
   validate(topology);
   state_ = std::make_unique<State>(
       topology, std::make_shared<CollectiveMeasurements>(measured, system_of(topology, measured),
-                                                         exchanges_by_gloo(topology, measured)));
+                                                         workers_are_cpus(topology, measured)));
 }
 CollectiveModel::CollectiveModel(const Topology& topology, const std::shared_ptr<const Profile>& measured) {
   validate(topology);
   state_ =
       std::make_unique<State>(topology, shared_measurements(measured, system_of(topology, measured.get()),
-                                                            exchanges_by_gloo(topology, measured.get())));
+                                                            workers_are_cpus(topology, measured.get())));
 }
 CollectiveModel::CollectiveModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CollectiveModel::~CollectiveModel() = default;

@@ -25,6 +25,10 @@ struct WireUse {
   int links = 0;  // of the class that carry anything
 };
 
+// CPU workers exchange by Gloo: a ring, of all-reduce a bcube too where it is asked for, and no protocols. So
+// say the profile, which may be missing, or the topology's workers, of which there is one at least.
+bool workers_are_cpus(const Topology& topology, const Profile* measured);
+
 struct CollectiveCost {
   Time time;
   Origin origin = Origin::assumed;

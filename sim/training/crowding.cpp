@@ -40,4 +40,12 @@ Crowding crowding_of(const Profile& profile, const std::string& model, Precision
   return {factor, *most / factor - 1, 1 - *least / factor};
 }
 
+std::vector<int> threads_of(const Profile& profile) {
+  std::vector<int> out;
+  if (profile.device != "cpu") return out;
+  for (const CalibrationRun& run : profile.runs)
+    if (run.machine.multiprocessors > 0) out.push_back(run.machine.multiprocessors);
+  return out;
+}
+
 }  // namespace foretrain

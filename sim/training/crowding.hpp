@@ -32,4 +32,7 @@ using AloneOf = std::function<std::optional<double>(const StepEntry&)>;
 std::vector<AddedByOther> added_by_others(const Profile& profile, const std::string& model,
                                           Precision precision, const AloneOf& alone_of);
 
+// Threads of a worker, of each run of a profile of CPUs that tells; empty for GPUs.
+std::vector<int> threads_of(const Profile& profile);
+
 }  // namespace foretrain

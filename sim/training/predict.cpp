@@ -10,6 +10,7 @@
 #include "sim/base/parse_units.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/input/sequence_lengths.hpp"
+#include "sim/network/collective_cost.hpp"
 #include "sim/training/execution_rule.hpp"
 #include "sim/training/gpu_types.hpp"
 #include "sim/training/memory.hpp"
@@ -49,8 +50,12 @@ void spread_of_steps(const StepSimulation& simulation, StepPrediction& step) {
 // calibration's own overlapped steps told (validation/live-gpu, rows within a node).
 constexpr double doubt_of_interference = 0.5;
 
+// No doubt makes a time shorter than this part of it.
+constexpr double least_share = 0.05;
+
 // 90 % interval of the median: the doubts of device, host and network times and of interference, each
-// replayed, added in quadrature.
+// replayed, added in quadrature. Two of one and the same time may take more from it in quadrature than there
+// is: then it begins at the step with all doubts at their fast ends at once.
 void interval_of_median(const StepSimulation& simulation, const StepFactors& median, StepPrediction& step) {
   double communication = 0, weight = 0;
   for (const CollectiveUse& use : simulation.collectives()) {
@@ -61,11 +66,14 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   if (weight > 0) communication /= weight;
   const StepTimes& times = simulation.times();
   double above = 0, below = 0;
+  StepFactors fastest = median;
   auto add_sides = [&](double slower, double faster, double StepFactors::*factor) {
     if (slower <= 0 && faster <= 0) return;
     StepFactors more = median, less = median;
     more.*factor *= 1 + slower;
-    less.*factor *= std::max(0.0, 1 - faster);
+    const double share = std::max(least_share, 1 - faster);
+    less.*factor *= share;
+    fastest.*factor *= share;
     above += std::pow(std::max(0.0, simulation.seconds(more) - step.p50), 2);
     below += std::pow(std::max(0.0, step.p50 - simulation.seconds(less)), 2);
   };
@@ -82,6 +90,8 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), interferes))
     add(doubt_of_interference, &StepFactors::compute_interference);
   step.low = step.p50 - std::sqrt(below);
+  if (step.low < least_share * step.p50)
+    step.low = std::min(step.p50, std::max(step.low, simulation.seconds(fastest)));
   step.high = step.p50 + std::sqrt(above);
 }
 
@@ -135,8 +145,9 @@ void fill_memory(const Scenario& scenario, Result& result) {
   const std::int64_t most =
       parts * largest_batch(*scenario.model, scenario.precision, gradients, scenario.optimizer, *least);
   result.warnings.push_back(fmt::format(
-      "does not fit: the step needs {:.1f} GB of {:.1f} GB a GPU{}", result.memory.peak / 1e9,
+      "does not fit: the step needs {:.1f} GB of {:.1f} GB a {}{}", result.memory.peak / 1e9,
       result.memory.capacity / 1e9,
+      workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) ? "worker" : "GPU",
       most > 0 ? fmt::format("; the largest batch a worker that fits is {}", most) : std::string()));
 }
 
@@ -230,16 +241,17 @@ int workers_of(const Scenario& scenario, const StepChange& change) {
   return change.workers > 0 ? change.workers : static_cast<int>(scenario.cluster.topology.workers.size());
 }
 
-std::string lengths_verdict(const SequenceUse& use, double step) {
+std::string lengths_verdict(const SequenceUse& use, double step, bool on_cpus) {
   const std::string share = fmt::format("{:.0f} % of all positions are padding", 100 * use.padding);
   if (use.batching == "pad_global")
     return fmt::format(
-        "{}: rows of one length keep the GPUs in balance, at the price of computing what the loss does not "
+        "{}: rows of one length keep the {} in balance, at the price of computing what the loss does not "
         "count; "
         "and where padding is counted, it harms learning.",
-        share);
-  const std::string waits = fmt::format("the mean GPU waits {} of {} for those with longer rows",
-                                        format_time(use.waiting), format_time(step));
+        share, on_cpus ? "workers" : "GPUs");
+  const std::string waits =
+      fmt::format("the mean {} waits {} of {} for those with longer rows", on_cpus ? "worker" : "GPU",
+                  format_time(use.waiting), format_time(step));
   if (use.batching == "bucketed")
     return fmt::format(
         "{}; {}: each worker draws a bucket of its own. One bucket for all workers of a step would "
@@ -278,7 +290,9 @@ Result predict_unequal(const Scenario& scenario, const PredictOptions& options) 
   for (const LengthDraw& draw : lengths.draws) use.waiting += unequal.waiting(draw) / unequal.draws();
   result.samples_per_second = rows * lengths.samples_a_row;
   result.units_per_second = use.useful_per_second;
-  result.limiting.text += " " + lengths_verdict(use, result.step.time);
+  result.limiting.text +=
+      " " + lengths_verdict(use, result.step.time,
+                            workers_are_cpus(scenario.cluster.topology, scenario.profile.get()));
   result.sequences = std::move(use);
   return result;
 }

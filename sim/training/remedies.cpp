@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/network/collective_cost.hpp"
 #include "sim/training/execution_rule.hpp"
 
 namespace foretrain {
@@ -25,11 +26,6 @@ double host_of_graph(const Scenario& scenario, const StepSimulation& simulation)
   const bool is_measured = scenario.profile && !scenario.profile->launches.empty();
   const double launch = is_measured ? scenario.profile->launches.back().launch.median : assumed_launch;
   return std::min(1.0, launch / host.in_seconds());
-}
-
-bool runs_on_gpus(const Topology& topology) {
-  const int first = topology.workers.front();
-  return topology.vertices[static_cast<std::size_t>(first)].kind == VertexKind::gpu;
 }
 
 StepFactors median_on(const StepSimulation& simulation, double network) {
@@ -106,11 +102,13 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& 
     const Rate twice = scenario.cluster.topology.network.bandwidth * 2;
     consider("twice the bandwidth (" + format_bit_rate(twice) + ")", simulation, 2, "network hardware");
   }
-  if (communicates && element_bytes(scenario.strategy.gradients) == 4) {
+  if (communicates && element_bytes(scenario.strategy.gradients) == 4 &&
+      !workers_are_cpus(scenario.cluster.topology, scenario.profile.get())) {
     consider("gradients in bf16", changed({.gradients = Precision::bf16}), 1,
              "gradients rounded to 8 bits of mantissa before they are summed");
   }
-  if (runs_on_gpus(scenario.cluster.topology) && !scenario.execution.cuda_graph) {
+  if (!workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) &&
+      !scenario.execution.cuda_graph) {
     const char *const change = "the step as a CUDA graph", *const cost =
                                                                "shapes and addresses that stay the same";
     if (has_captured_steps(scenario)) {
@@ -144,7 +142,10 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const StepSimulation& 
   if (communicates && scenario.cluster.topology.nodes > 1) {
     const int workers = first_node_workers(scenario.cluster.topology);
     consider(fmt::format("one node ({} worker{})", workers, workers == 1 ? "" : "s"),
-             changed({.workers = workers}), 1, "none: fewer GPUs, and a smaller global batch");
+             changed({.workers = workers}), 1,
+             fmt::format(
+                 "none: fewer {}, and a smaller global batch",
+                 workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) ? "workers" : "GPUs"));
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const Remedy& a, const Remedy& b) { return a.speedup > b.speedup; });

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/network/collective_cost.hpp"
 
 namespace foretrain {
 namespace {
@@ -25,14 +26,16 @@ std::string network_text(const Scenario& scenario, const StepSimulation& simulat
   double payload = 0;
   for (const CollectiveUse& use : simulation.collectives()) payload += static_cast<double>(use.bytes.count());
   const Topology& topology = scenario.cluster.topology;
+  const char* workers =
+      workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) ? "workers" : "GPUs";
   const std::string where =
       topology.nodes > 1 && topology.network.bandwidth.bytes_per_second() > 0
           ? fmt::format("the network of {}", format_bit_rate(topology.network.bandwidth))
-          : std::string("the links between the GPUs of the node");
+          : fmt::format("the links between the {} of the node", workers);
   return fmt::format(
-      "The network is the limit: {} of gradients a step over {} keep the GPUs waiting for {} of {} ({:.0f} "
+      "The network is the limit: {} of gradients a step over {} keep the {} waiting for {} of {} ({:.0f} "
       "%). With no communication at all a step would take {:.0f} % less.",
-      format_bytes(payload), where, format_time(outcome.use.breakdown.exposed_communication),
+      format_bytes(payload), where, workers, format_time(outcome.use.breakdown.exposed_communication),
       format_time(outcome.seconds), 100 * outcome.use.breakdown.exposed_communication / outcome.seconds,
       100 * gain);
 }
@@ -75,15 +78,17 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
   const Breakdown& parts = outcome.use.breakdown;
 
   Limiting out;
+  const char* processor =
+      workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) ? "processor" : "GPU";
   const double most = std::max({network, host, straggler});
   constexpr double noticeable = 0.05;
   if (most < noticeable) {
     out.kind = "gpu";
     const double faster = std::max(network, host);
     out.text = fmt::format(
-        "The GPU is the limit: kernels run for {:.0f} % of the step. Faster kernels or fewer operations "
+        "The {} is the limit: kernels run for {:.0f} % of the step. Faster kernels or fewer operations "
         "would shorten it; a faster network or host would gain {:.1f} % at most{}.",
-        100 * outcome.use.computing / outcome.seconds, 100 * faster,
+        processor, 100 * outcome.use.computing / outcome.seconds, 100 * faster,
         straggler > faster ? fmt::format(", workers that are all alike {:.1f} %", 100 * straggler) : "");
   } else if (most == network) {
     out.kind = "network";
@@ -92,10 +97,10 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
   } else if (most == host) {
     out.kind = "host";
     out.text = fmt::format(
-        "The host is the limit: launching {:.0f} kernels a step takes longer than running them, and the GPU "
+        "The host is the limit: launching {:.0f} kernels a step takes longer than running them, and the {} "
         "idles for {:.0f} % of the step. A larger batch costs no time until the kernels take longer than "
         "their launches.",
-        simulation.launches(), 100 * parts.host / outcome.seconds);
+        simulation.launches(), processor, 100 * parts.host / outcome.seconds);
   } else {
     out.kind = "straggler";
     out.text = straggler_text(scenario, simulation, straggler);

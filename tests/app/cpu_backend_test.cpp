@@ -175,6 +175,17 @@ TEST_CASE("a scenario that wants a process a worker gets them, which train as th
   const Finished mixed = folder.run({processes, single, "--out", folder.path("runs")});
   CHECK(mixed.status == 2);
   CHECK(mixed.err.find("run them one by one") != std::string::npos);
+  // On several nodes a script starts one process each, which the prediction does not know.
+  const std::string many = folder.write(
+      "many.yaml",
+      by_processes(
+          "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 4096, network: { bandwidth: 10 Gbit/s } }"));
+  test::RunOptions launched;
+  launched.environment = script(folder)("0");
+  const Finished shared = folder.run({many, "--out", folder.path("many.json")}, launched);
+  CAPTURE(shared.err);
+  CHECK(shared.status == 4);
+  CHECK(shared.err.find("the workers of a node run in one process here") != std::string::npos);
 }
 
 TEST_CASE("a peer on the cpu backend that is killed is an error of the others within seconds") {

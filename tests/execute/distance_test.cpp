@@ -94,6 +94,20 @@ TEST_CASE("each thing that calibration has not seen is named") {
     e.profile.runs[0].machine.identity = "";
     CHECK(e.distance() == Words{"machine"});
   }
+  SUBCASE("CPU workers of other threads") {
+    e.profile.device = "cpu";
+    e.profile.runs[0].machine.multiprocessors = 2;
+    CHECK(e.distance() == Words{"machine"});  // nothing is said: one thread
+    HostDescription host;
+    host.threads = 2;
+    e.scenario.host = std::make_shared<HostDescription>(host);
+    CHECK(e.distance() == Words{});
+    host.threads = 1;
+    e.scenario.host = std::make_shared<HostDescription>(host);
+    CHECK(e.distance() == Words{"machine"});
+    e.profile.device = "";  // threads that launch
+    CHECK(e.distance() == Words{});
+  }
   SUBCASE("all of them, in the order of the contract") {
     e.scenario.model = std::make_shared<Model>(test::tiny_mlp());
     e.scenario.cluster.topology = nvlink(3);

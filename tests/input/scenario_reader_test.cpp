@@ -478,6 +478,46 @@ TEST_CASE("measured profiles: a name, a file beside the scenario, or a list of w
   fs::remove_all(folder);
 }
 
+TEST_CASE("an all-reduce by bcube is one of workers that are CPUs") {
+  const auto bcube = [](const std::string& cluster) {
+    return read(
+        "model: { parameters: 1000 }\nprofile: { steps: [[32, 71 ms]] }\nbatch: { per_worker: 32 }\n"
+        "cluster: " +
+        cluster + "\nstrategy: { algorithm: bcube }\n");
+  };
+  const Read cpus = bcube("{ topology: one-node, workers: 4 }");
+  REQUIRE_MESSAGE(cpus.scenario, cpus.errors);
+  CHECK(cpus.scenario->strategy.algorithm == "bcube");
+  CHECK(contains(bcube("{ topology: nvlink-node, gpus_per_node: 4 }").errors,
+                 "s.yaml:5:24: algorithm: bcube is Gloo's, by which workers that are CPUs exchange"));
+}
+
+TEST_CASE("a profile of CPU workers holds for the threads that they had") {
+  const fs::path folder = fs::temp_directory_path() / ("foretrain_threads_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  Profile profile = example_profile();
+  profile.device = "cpu";
+  profile.runs[0].machine.multiprocessors = 2;
+  write_profile(profile, folder / "cpu.json");
+  const auto warnings_of = [&](const std::string& host) {
+    Diagnostics diagnostics;
+    const auto made = parse_scenario(
+        "model: resnet50\nprofile: " + (folder / "cpu.json").string() +
+            "\nprecision: bf16\nbatch: { per_worker: 64 }\ncluster: { topology: one-node, workers: 1 }\n" +
+            host,
+        "s.yaml", shipped(), {}, diagnostics);
+    std::string text;
+    for (const Diagnostic& finding : diagnostics.errors()) text += finding.text() + "\n";
+    for (const Diagnostic& finding : diagnostics.warnings()) text += finding.text() + "\n";
+    return text;
+  };
+  CHECK(warnings_of("host: { threads: 2 }\n") == "");
+  CHECK(contains(warnings_of("host: { threads: 4 }\n"),
+                 "s.yaml:6:18: host.threads: 4, but the profile measured workers of 2 threads"));
+  CHECK(contains(warnings_of(""), "host.threads: 1, but the profile measured workers of 2 threads"));
+  fs::remove_all(folder);
+}
+
 TEST_CASE("--set is applied before the check and named by what it breaks") {
   const Read result = read(valid, {"cluster.nodes=4", "batch.global=1024", "strategy.data.kind=independent",
                                    "cluster.network.bandwidth=25 Gbit/s", "job=null"});

@@ -344,3 +344,27 @@ TEST_CASE("a measured network stands for a plain one of its name: slower wires a
     CHECK(inside(fast).time < inside(nvlink_of_hopper()).time);
   }
 }
+
+// 256 B alone, as a calibration leaves that ran out of time: 379 kB were 1,480 times as long.
+TEST_CASE("a single measured size tells of no other") {
+  const Topology topology = make_topology(OneNode{.workers = 2});
+  Profile profile;
+  profile.device = "cpu";
+  const auto cost = [&](const Profile& of, std::int64_t bytes) {
+    const CollectiveModel model(topology, &of);
+    return model.cost(CollectiveKind::all_reduce, Bytes(bytes), Precision::fp32, all_ranks(topology));
+  };
+  const CollectiveCost unmeasured = cost(profile, 379'000);
+  CollectiveEntry small = entry(2, 256, 0.012);
+  small.network = "pcie";
+  profile.collectives = {small};
+  CHECK(cost(profile, 256).time.in_seconds() == doctest::Approx(0.012));
+  CHECK(cost(profile, 379'000).time == unmeasured.time);
+  CHECK(cost(profile, 379'000).extrapolated);
+  CollectiveEntry large = entry(2, 1e6, 0.03);
+  large.network = "pcie";
+  profile.collectives.push_back(large);
+  const double between = cost(profile, 379'000).time.in_seconds();
+  CHECK(between > 0.012);
+  CHECK(between < 0.03);
+}

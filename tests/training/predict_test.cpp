@@ -391,3 +391,67 @@ TEST_CASE("workers on GPUs of another type take the times of its profile") {
   plain.plain = true;
   CHECK(simulation.run().replay.step == simulation.run(plain).replay.step);
 }
+
+// Drift of the device and what workers did to each other are doubts of the same kernels: 0.8 of them each,
+// and in quadrature 1.13 of the step.
+TEST_CASE("the interval of the median begins above nothing however large the doubts are") {
+  Scenario scenario = scenario_of(make_topology(OneNode{.workers = 2}));
+  Profile noisy = *scenario.profile;
+  noisy.device = "cpu";
+  const std::string& model = scenario.model->name;
+  for (OperatorEntry& entry : noisy.operators) {
+    for (PassTiming& pass : entry.passes) {
+      pass.device.low = 0.2 * pass.device.median;
+      pass.device.high = 1.8 * pass.device.median;
+    }
+  }
+  for (const double whole : {1.0, 9.0}) {
+    StepEntry step;
+    step.model = model;
+    step.precision = scenario.precision;
+    step.batch = whole > 1 ? 64 : 32;
+    const Result alone = predict(scenario_of(nvlink_node(1), step.batch), {.remedies = false});
+    step.step.median = whole * alone.step.time;
+    noisy.steps.push_back(step);
+    OverlapEntry both;
+    both.model = model;
+    both.precision = scenario.precision;
+    both.batch = step.batch;
+    both.ranks = 2;
+    both.alone.median = (whole > 1 ? 1 : 9) * step.step.median;
+    noisy.overlaps.push_back(both);
+  }
+  scenario.profile = std::make_shared<const Profile>(std::move(noisy));
+  const StepPrediction step = predict(scenario, {.remedies = false}).step;
+  CHECK(step.low > 0);
+  CHECK(step.low < 0.3 * step.p50);
+  CHECK(step.high > 1.5 * step.p50);
+}
+
+TEST_CASE("of workers that are CPUs words and remedies are a CPU's") {
+  const auto text_of = [](const Scenario& scenario) {
+    const Result result = predict(scenario);
+    std::string text = result.limiting.text;
+    for (const Remedy& remedy : result.remedies) text += "; " + remedy.change + ", " + remedy.cost;
+    return text;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string gpus = text_of(scenario_of(ethernet_nodes(2, 1, ethernet(1))));
+  CHECK(has(gpus, "gradients in bf16"));
+  CHECK(has(gpus, "keep the GPUs waiting"));
+  CHECK(has(gpus, "fewer GPUs"));
+  Scenario scenario = scenario_of(ethernet_nodes(2, 1, ethernet(1)));
+  Profile profile = *scenario.profile;
+  profile.device = "cpu";
+  scenario.profile = std::make_shared<const Profile>(std::move(profile));
+  const std::string cpus = text_of(scenario);
+  CAPTURE(cpus);
+  CHECK_FALSE(has(cpus, "bf16"));
+  CHECK_FALSE(has(cpus, "GPU"));
+  CHECK(has(cpus, "keep the workers waiting"));
+  CHECK(has(cpus, "fewer workers"));
+  scenario.cluster.topology = make_topology(OneNode{.workers = 1});
+  CHECK(has(text_of(scenario), "The processor is the limit"));
+}
