@@ -106,14 +106,14 @@ LaunchCosts measure_launch_costs(Session& session) {
     worker.synchronize();
     double before = clock.now();
     for (int launch = 0; launch < 20; ++launch) worker.empty_kernel(StreamKind::compute);
-    launches.push_back((clock.now() - before - reading) / 20);
+    launches.push_back(std::max(0.0, clock.now() - before - reading) / 20);
     worker.synchronize();
     events.reset();
     std::vector<Event> marks(20);
     for (Event& mark : marks) mark = events.take();
     before = clock.now();
     for (const Event mark : marks) worker.record(mark, StreamKind::compute);
-    records.push_back((clock.now() - before - reading) / 20);
+    records.push_back(std::max(0.0, clock.now() - before - reading) / 20);
   }
   costs.launch = summarize(launches);
   costs.event_record = summarize(records);
@@ -128,7 +128,7 @@ LaunchCosts measure_launch_costs(Session& session) {
     const double event = std::max(0.0, (marked - plain) * chain_length / (chain_length - 1));
     event_gaps.push_back(event);
     gaps.push_back(std::max(0.0, plain - event / chain_length - spin));
-    empty_periods.push_back(chain_period(session, events, 0, false) - event / chain_length);
+    empty_periods.push_back(std::max(0.0, chain_period(session, events, 0, false) - event / chain_length));
   }
   costs.gap = summarize(gaps);
   costs.event_gap = summarize(event_gaps);

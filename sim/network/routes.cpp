@@ -9,7 +9,6 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
-#include "sim/network/even_ways.hpp"
 #include "sim/network/fabric_ways.hpp"
 #include "sim/network/node_copies.hpp"
 #include "sim/network/way_graph.hpp"
@@ -122,7 +121,6 @@ struct Routes::State {
   const Topology* topology;
   WayGraph graph;
   FabricWays fabric;
-  EvenWays even_ways;
   NodeCopies copies;
   bool by_fabric;  // ways between nodes are put together from gates and the ways of the fabric
   Side forward, backward;
@@ -151,9 +149,9 @@ struct Routes::State {
       : topology(&t),
         graph(t),
         fabric(graph),
-        even_ways(t, fabric),
         copies(graph),
-        by_fabric(search == RouteSearch::by_halves && fabric.is_small()) {
+        by_fabric(search == RouteSearch::by_halves && t.network.routes != RouteChoice::spread &&
+                  fabric.is_small()) {
     forward.entries.resize(t.vertices.size());
     backward.entries.resize(t.vertices.size());
     exits.of_vertex.resize(t.vertices.size());
@@ -406,7 +404,6 @@ struct Routes::State {
       }
     }
     if (fitting.empty()) refuse();
-    if (!used.empty()) return compose_evenly(way);
     const bool is_first = topology->network.routes == RouteChoice::first;
     const Pair& taken = fitting[is_first ? 0 : mixed_bits(flow_hash) % fitting.size()];
     exits.append_inside(*taken.out, way);
@@ -414,32 +411,6 @@ struct Routes::State {
     fabric.append_way(taken.out->outside, taken.in->outside, flow_hash, is_first, way);
     way.push_back(taken.in->link);
     entries.append_inside(*taken.in, way);
-  }
-
-  // By the pair of gates over which all links are crowded least; of equal ones by the first.
-  void compose_evenly(std::vector<int>& way) {
-    const Pair* best = nullptr;
-    std::uint64_t least = 0;
-    std::vector<int> between, gates_links;
-    for (const Pair& pair : pairs) {
-      gates_links.clear();
-      exits.append_inside(*pair.out, gates_links);
-      gates_links.push_back(pair.out->link);
-      gates_links.push_back(pair.in->link);
-      entries.append_inside(*pair.in, gates_links);
-      std::uint64_t crowded = even_ways.find(pair.out->outside, pair.in->outside, used, between);
-      for (const int link : gates_links) crowded += crowding(link);
-      if (best != nullptr && crowded >= least) continue;
-      best = &pair;
-      least = crowded;
-      way.clear();
-      exits.append_inside(*pair.out, way);
-      way.push_back(pair.out->link);
-      way.insert(way.end(), between.begin(), between.end());
-      way.push_back(pair.in->link);
-      entries.append_inside(*pair.in, way);
-    }
-    for (const int link : way) ++used[at(link)];
   }
 
   // Within a node: as in the first of its like, where that leaves no choice.

@@ -174,34 +174,3 @@ TEST_CASE("spread ways of a fat tree at 1:1 crowd no switch's link more than the
   CHECK(spread <= own);  // 44 or more: 4 hosts of a leaf, 44 others each, 4 links
   for (std::uint64_t seed = 1; seed <= 5; ++seed) CHECK(spread < busiest(RouteChoice::hash, seed, false));
 }
-
-// The sum over links of the squares of what they carry, which spread ways keep low one by one.
-TEST_CASE("spread ways put together crowd links no more than spread ways searched in the whole graph") {
-  EthernetNodes nodes = two_nodes_of_four();
-  nodes.nodes = 24;
-  for (const FabricShape& shape : {FabricShape(LeafSpineShape{4, 3, 2}), FabricShape(FatTreeShape{}),
-                                   FabricShape(FatTreeShape{4, 3}), FabricShape(RailShape{6, true, 2, 1}),
-                                   FabricShape(DragonflyShape{4, 3, 2}), FabricShape(Torus{{4, 6}})}) {
-    for (const int stride : {1, 7, 41}) {  // all pairs, and rings
-      auto squares = [&](RouteSearch search) {
-        nodes.network.routes = RouteChoice::spread;
-        const Topology topology = make_topology(FabricNodes{nodes, shape});
-        CAPTURE(topology.name);
-        Routes routes(topology, search);
-        std::vector<double> carried(topology.links.size());
-        const std::size_t ranks = topology.workers.size();
-        for (std::size_t a = 0; a < ranks; ++a) {
-          for (std::size_t step = 1; step < ranks; step += static_cast<std::size_t>(stride)) {
-            const std::size_t b = (a + step) % ranks;
-            for (int link : routes.between(topology.workers[a], topology.workers[b]))
-              ++carried[static_cast<std::size_t>(link)];
-          }
-        }
-        double sum = 0;
-        for (const double ways : carried) sum += ways * ways;
-        return sum;
-      };
-      CHECK(squares(RouteSearch::by_halves) <= 1.01 * squares(RouteSearch::whole_graph));
-    }
-  }
-}
