@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/input/job.hpp"
 #include "sim/training/crowding.hpp"
 
 namespace foretrain {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/input/job.hpp"
 #include "sim/network/families.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
