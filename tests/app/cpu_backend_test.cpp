@@ -179,7 +179,7 @@ TEST_CASE("a scenario that wants a process a worker gets them, which train as th
   const std::string many = folder.write(
       "many.yaml",
       by_processes(
-          "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 4096, network: { bandwidth: 10 Gbit/s } }"));
+          "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1024, network: { bandwidth: 10 Gbit/s } }"));
   test::RunOptions launched;
   launched.environment = script(folder)("0");
   const Finished shared = folder.run({many, "--out", folder.path("many.json")}, launched);

@@ -163,7 +163,7 @@ TEST_CASE(
   // On CPUs operands in other layouts and copies of weights are no part that is known.
   profile.device = "cpu";
   CHECK(peak(8) == doctest::Approx(1.5 * known[8]));
-  CHECK(peak(12) == doctest::Approx(1.5 * known[12]));
+  CHECK(peak(12) == doctest::Approx(1.5 * known[12]).epsilon(1e-3));
 }
 
 TEST_CASE("the peak at a length between measured ones lies between theirs") {
