@@ -14,7 +14,7 @@ struct Row {
 };
 
 FORETRAIN_VECTOR_CLONES void rnn_row(const Row& r, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     const float value = tanh_of(r.x[i] + r.h[i] + r.bx[i] + r.bh[i]);
     r.gates[i] = value;
@@ -23,7 +23,7 @@ FORETRAIN_VECTOR_CLONES void rnn_row(const Row& r, std::int64_t n) {
 }
 
 FORETRAIN_VECTOR_CLONES void lstm_row(const Row& r, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t f = i + n, g = i + 2 * n, o = i + 3 * n;
     const float in = logistic_of(r.x[i] + r.h[i] + r.bx[i] + r.bh[i]);
@@ -41,7 +41,7 @@ FORETRAIN_VECTOR_CLONES void lstm_row(const Row& r, std::int64_t n) {
 }
 
 FORETRAIN_VECTOR_CLONES void gru_row(const Row& row, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t z = i + n, c = i + 2 * n;
     const float reset = logistic_of(row.x[i] + row.h[i] + row.bx[i] + row.bh[i]);
@@ -62,7 +62,7 @@ struct BackwardRow {
 };
 
 FORETRAIN_VECTOR_CLONES void rnn_row_backward(const BackwardRow& r, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     r.d_input[i] = (r.dh[i] + r.dout[i]) * (1 - r.gates[i] * r.gates[i]);
     r.dh[i] = 0;
@@ -70,7 +70,7 @@ FORETRAIN_VECTOR_CLONES void rnn_row_backward(const BackwardRow& r, std::int64_t
 }
 
 FORETRAIN_VECTOR_CLONES void lstm_row_backward(const BackwardRow& r, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t f = i + n, g = i + 2 * n, o = i + 3 * n;
     const float in = r.gates[i], forget = r.gates[f], fresh = r.gates[g], out = r.gates[o];
@@ -86,7 +86,7 @@ FORETRAIN_VECTOR_CLONES void lstm_row_backward(const BackwardRow& r, std::int64_
 }
 
 FORETRAIN_VECTOR_CLONES void gru_row_backward(const BackwardRow& r, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t z = i + n, c = i + 2 * n;
     const float reset = r.gates[i], keep = r.gates[z], fresh = r.gates[c];

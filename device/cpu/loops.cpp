@@ -12,12 +12,12 @@ FORETRAIN_VECTOR_CLONES void add_to_part(float* __restrict y, const float* __res
 }
 
 FORETRAIN_VECTOR_CLONES void add_part(float* y, const float* a, const float* b, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
 FORETRAIN_VECTOR_CLONES void add_relu_part(float* y, const float* a, const float* b, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) {
     const float sum = a[i] + b[i];
     y[i] = sum > 0 ? sum : 0;
@@ -25,18 +25,18 @@ FORETRAIN_VECTOR_CLONES void add_relu_part(float* y, const float* a, const float
 }
 
 FORETRAIN_VECTOR_CLONES void relu_part(float* y, const float* x, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
 }
 
 FORETRAIN_VECTOR_CLONES void relu_backward_part(float* dx, const float* dy, const float* y, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
 FORETRAIN_VECTOR_CLONES void relu_backward_add_part(float* dx, const float* dy, const float* y,
                                                     std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) dx[i] += y[i] > 0 ? dy[i] : 0;
 }
 

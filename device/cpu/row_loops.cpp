@@ -26,7 +26,7 @@ FORETRAIN_VECTOR_CLONES float largest_of(const float* x, std::int64_t n) {
 }
 
 FORETRAIN_VECTOR_CLONES void exponentials_of(float* y, const float* x, float largest, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) y[i] = exp_of(x[i] - largest);
 }
 
@@ -67,7 +67,7 @@ FORETRAIN_VECTOR_CLONES void scale_part(float* y, float factor, std::int64_t n) 
 
 FORETRAIN_VECTOR_CLONES void softmax_backward_part(float* dx, const float* dy, const float* y, float scale,
                                                    float along, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) dx[i] = scale * y[i] * (dy[i] - along);
 }
 
@@ -81,12 +81,12 @@ FORETRAIN_VECTOR_CLONES void add_products(float* __restrict sums, const float* _
 }
 
 FORETRAIN_VECTOR_CLONES void multiply_part(float* y, const float* a, const float* b, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * b[i];
 }
 
 FORETRAIN_VECTOR_CLONES void multiply_add_part(float* y, const float* a, const float* b, std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) y[i] += a[i] * b[i];
 }
 
@@ -96,7 +96,7 @@ FORETRAIN_VECTOR_CLONES void copy_part(float* __restrict y, const float* __restr
 
 FORETRAIN_VECTOR_CLONES void normalize(float* y, const float* x, const float* gamma, float inverse,
                                        std::int64_t n) {
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (std::int64_t i = 0; i < n; ++i) y[i] = gamma[i] * x[i] * inverse;
 }
 
@@ -112,7 +112,7 @@ FORETRAIN_VECTOR_CLONES void normalize_backward(float* dx, const float* dy, cons
   double sum = 0;
   for (const float each : sums) sum += static_cast<double>(each);
   const float along = squared * static_cast<float>(sum / static_cast<double>(n));
-#pragma GCC ivdep
+  FORETRAIN_NO_ALIAS
   for (i = 0; i < n; ++i) dx[i] += inverse * (gamma[i] * dy[i] - x[i] * along);
 }
 

@@ -8,3 +8,11 @@
 #else
 #define FORETRAIN_VECTOR_CLONES
 #endif
+
+// Before a loop: what it writes it does not read through another pointer. clang finds that out by itself, at
+// the loop's beginning.
+#if defined(__clang__)
+#define FORETRAIN_NO_ALIAS
+#else
+#define FORETRAIN_NO_ALIAS _Pragma("GCC ivdep")
+#endif
