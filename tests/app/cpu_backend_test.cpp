@@ -128,7 +128,9 @@ TEST_CASE("processes of mpirun, srun and torchrun find each other on the cpu bac
       {"torchrun", [](const std::string& rank) {
          return std::vector<std::string>{"RANK=" + rank, "WORLD_SIZE=2", "LOCAL_RANK=" + rank};
        }}};
-  for (const auto& [name, launcher] : launchers) {
+  for (const auto& each : launchers) {
+    const auto& name = each.first;
+    const auto& launcher = each.second;
     CAPTURE(std::string(name));
     const std::string out = folder.path(std::string(name) + ".json");
     const Pair pair = run_pair(folder, {two, "--out", out}, [&](const std::string& rank) {

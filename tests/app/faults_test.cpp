@@ -104,7 +104,9 @@ TEST_CASE("a folder that may not be written is an error before anything is measu
       {"state", with(run, {record, "--checkpoint"})},
       {"new.json.gz", with(calibrate, {"--out"})},
   };
-  for (const auto& [name, arguments] : refused) {
+  for (const auto& each : refused) {
+    const auto& name = each.first;
+    const auto& arguments = each.second;
     const std::string target = locked + "/" + name;
     CAPTURE(target);
     CAPTURE(arguments);

@@ -82,7 +82,9 @@ TEST_CASE("gathered rows give the weights of dense gradients") {
       {test::tiny_seq2seq(LayerKind::lstm), EmbeddingGradient::sparse},
       {test::tiny_llama(), EmbeddingGradient::sparse},
       {test::tiny_transformer(), EmbeddingGradient::tied_sparse}};
-  for (const auto& [model, kind] : cases) {
+  for (const auto& each : cases) {
+    const auto& model = each.first;
+    const auto& kind = each.second;
     for (const int workers : {2, 3}) {
       CAPTURE(model.name);
       CAPTURE(workers);

@@ -14,7 +14,9 @@ using namespace foretrain;
 
 TEST_CASE("seeds of the fuzz targets are read or refused") {
   const std::filesystem::path seeds = std::filesystem::path(FORETRAIN_SOURCE_DIR) / "tests/fuzz/seeds";
-  for (const auto& [name, target] : fuzz::targets()) {
+  for (const auto& each : fuzz::targets()) {
+    const auto& name = each.first;
+    const auto& target = each.second;
     CAPTURE(name);
     int files = 0;
     if (!std::filesystem::exists(seeds / name)) continue;  // what ships is the seed

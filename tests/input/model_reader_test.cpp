@@ -54,7 +54,9 @@ TEST_CASE("the shipped models are those built layer by layer") {
                                                     {"vgg16", test::vgg16()},
                                                     {"wrn-16-4", test::wide_resnet(16, 4)},
                                                     {"wrn-28-10", test::wide_resnet(28, 10)}};
-  for (const auto& [name, built] : expected) {
+  for (const auto& each : expected) {
+    const auto& name = each.first;
+    const auto& built = each.second;
     CAPTURE(name);
     const auto read = shipped(name);
     CHECK(read->name == name);

@@ -112,7 +112,9 @@ TEST_CASE("bytes on the wire of a node") {
 TEST_CASE("a tree is as deep as its deepest node, which is not always the last") {
   const std::vector<std::pair<int, int>> known{{1, 0}, {2, 1}, {3, 2},  {4, 2}, {5, 3},
                                                {8, 3}, {9, 4}, {16, 4}, {17, 5}};
-  for (const auto& [nodes, deepest] : known) {
+  for (const auto& each : known) {
+    const auto& nodes = each.first;
+    const auto& deepest = each.second;
     CAPTURE(nodes);
     CHECK(depth(binary_tree(nodes)) == deepest);
   }

@@ -128,7 +128,9 @@ TEST_CASE("algorithms by rounds keep to their closed forms") {
 TEST_CASE("Gloo's bcube keeps to its closed form") {
   const double size = 6e6, rate = 1.25e9, hop = 10e-6;
   const std::pair<int, double> steps_of[] = {{2, 2}, {3, 2}, {4, 4}, {6, 4}, {16, 8}};
-  for (const auto& [n, steps] : steps_of) {
+  for (const auto& each : steps_of) {
+    const auto& n = each.first;
+    const auto& steps = each.second;
     CAPTURE(n);
     CHECK(stepwise(star(n, 10, 5), CollectiveKind::all_reduce, CollectiveAlgorithm::bcube, size) ==
           test::approx(2.0 * (n - 1) / n * size / rate + steps * hop).epsilon(1e-3));

@@ -95,7 +95,9 @@ TEST_CASE("every relative link of README and docs leads to a file and a heading"
   std::map<fs::path, Page> read;
   for (const fs::path& path : pages()) read[path] = read_page(path);
   CHECK(read.size() > 20);
-  for (const auto& [path, page] : read) {
+  for (const auto& each : read) {
+    const auto& path = each.first;
+    const auto& page = each.second;
     for (const std::string& link : page.links) {
       CAPTURE(path.string());
       CAPTURE(link);
