@@ -11,6 +11,7 @@
 #include "sim/base/parse_units.hpp"
 #include "sim/input/job.hpp"
 #include "sim/input/observed.hpp"
+#include "sim/job/host_cores.hpp"
 #include "sim/training/predict.hpp"
 #include "sim/training/remedies.hpp"
 
@@ -334,7 +335,7 @@ class Explainer {
     }
     if (seen_.processor && scenario_.host && scenario_.host->cores > 0) {
       const double busy = *seen_.processor * scenario_.host->cores;
-      const int needed = static_cast<int>(std::ceil(busy));
+      const int needed = whole_cores(busy);
       out_.remarks.push_back(
           fmt::format("{:.0f} % of {} cores are {:.1f} cores of work: {} would do, {} per cent busy.",
                       100 * *seen_.processor, scenario_.host->cores, busy, std::max(1, needed),

@@ -7,9 +7,13 @@
 
 namespace foretrain {
 
+int whole_cores(double cores) {
+  constexpr double most = 1e9;
+  return static_cast<int>(std::clamp(std::ceil(cores - 1e-9), 0.0, most));
+}
+
 int CoreNeed::total() const {
-  // What lies a rounding above a whole number is that number.
-  return static_cast<int>(std::ceil(decoding + launching + proxies - 1e-9));
+  return whole_cores(decoding + launching + proxies);
 }
 
 CoreNeed core_need(const Scenario& scenario, const Result& result) {
@@ -31,7 +35,7 @@ CoreNeed core_need(const Scenario& scenario, const Result& result) {
 int decoding_workers(const Scenario& scenario, const CoreNeed& need) {
   const int wanted = scenario.input ? scenario.input->workers : 1;
   if (!scenario.host || scenario.host->cores == 0) return wanted;
-  const int left = scenario.host->cores - need.launching - static_cast<int>(std::ceil(need.proxies));
+  const int left = scenario.host->cores - need.launching - whole_cores(need.proxies);
   return std::clamp(left, 1, std::max(1, wanted));
 }
 

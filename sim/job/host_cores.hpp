@@ -6,6 +6,10 @@
 
 namespace foretrain {
 
+// Whole cores, or workers that take one each: rounded up, a rounding above a whole number is that number. No
+// more than a thousand million, in place of what no int holds.
+int whole_cores(double cores);
+
 struct CoreNeed {
   double decoding = 0;  // cores that decode, so that the step does not wait
   int launching = 0;    // threads that launch and wait, spinning: each a core

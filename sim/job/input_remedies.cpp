@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/job/host_cores.hpp"
 #include "sim/job/input_supply.hpp"
 
 namespace foretrain {
@@ -17,10 +18,9 @@ constexpr double noticeable = 1.01;
 int more_workers(const Scenario& scenario, const CoreNeed& need, const InputPipeline& input, double supply,
                  double step) {
   const double factor = input.prefetch == 0 ? 2 : supply / step;
-  int wanted = static_cast<int>(std::ceil(input.workers * factor));
+  int wanted = whole_cores(input.workers * factor);
   if (scenario.host && scenario.host->cores > 0) {
-    wanted =
-        std::min(wanted, scenario.host->cores - need.launching - static_cast<int>(std::ceil(need.proxies)));
+    wanted = std::min(wanted, scenario.host->cores - need.launching - whole_cores(need.proxies));
   }
   return std::max(wanted, input.workers);
 }

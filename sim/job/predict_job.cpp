@@ -289,8 +289,7 @@ void wait_for_input(const Scenario& scenario, Result& result) {
                   "faster reader, would hide it.",
                   format_time(supply), format_time(before),
                   workers_are_cpus(scenario.cluster.topology, scenario.profile.get()) ? "workers" : "GPUs",
-                  100 * wait / step.time,
-                  static_cast<int>(std::ceil(scenario.input->workers * (supply / before - 1))))};
+                  100 * wait / step.time, whole_cores(scenario.input->workers * (supply / before - 1)))};
 }
 
 }  // namespace

@@ -43,6 +43,14 @@ TEST_CASE("decoding, launching and the collectives' threads share a node's cores
   CHECK(core_need(parsed({"host={ processes: one, threads: 2 }"}), result).launching == 2);
 }
 
+TEST_CASE("whole cores stay whole however many are asked for") {
+  CHECK(whole_cores(2) == 2);
+  CHECK(whole_cores(2 + 1e-12) == 2);
+  CHECK(whole_cores(2.1) == 3);
+  CHECK(whole_cores(-1) == 0);
+  CHECK(whole_cores(3.6e10) == 1'000'000'000);
+}
+
 TEST_CASE("the smallest number of cores does not slow the step, one less does") {
   const double enough = predict_job(parsed({"host.cores=9"})).job->time;
   const Result fewer = predict_job(parsed({"host.cores=8"}));
