@@ -19,7 +19,7 @@ so many GPUs are run: what a smaller machine can.
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
 `lengths: 16:30 64:10` and `batching` make a row's samples unequal (lengths and how many of each), `cuda_graph: true` captures its
-step. A calibration with `sequences: 16 64` is of these lengths, for rows of unequal ones alone.
+step, `processes: per_gpu` gives each GPU a process. A calibration with `sequences: 16 64` is of these lengths, for rows of unequal ones alone.
 `step` is the expected step in milliseconds, of earlier measurements; it serves the estimate of device time and nothing else.
 A list that ends in .txt is a table: group, model, precision, batch, workers, nodes, network (Gbit/s, or -), strategy; its
 slices are the groups.
@@ -42,11 +42,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 KEYS = {
     "calibration": {"model": str, "precision": str, "batches": str, "sequences": str, "seconds": float},
     "rows": {"slice": str, "group": str, "model": str, "precision": str, "batch": int, "gpus": int, "nodes": int,
-             "rate": str, "strategy": str, "lengths": str, "batching": str, "cuda_graph": str, "sequence": int, "repeats": int,
+             "rate": str, "strategy": str, "lengths": str, "batching": str, "cuda_graph": str, "processes": str, "sequence": int, "repeats": int,
              "warmup": int, "steps": int, "step": float},
 }
 DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 10, "seconds": 0.0, "sequences": "",
-            "lengths": "", "batching": "", "cuda_graph": "", "sequence": 0, "steps": 0}
+            "lengths": "", "batching": "", "cuda_graph": "", "processes": "", "sequence": 0, "steps": 0}
 LONGEST_SECONDS, FEWEST_STEPS, MOST_STEPS = 20.0, 12, 100  # of the steps that count
 # Wall clock beside the steps (seconds, of the first campaign on H100): a process until its first step, a scenario's plan
 # search and allocations, collectives within a node, collectives between nodes.
@@ -125,7 +125,8 @@ def name_of(row):
     """Of the scenario: resnet50-bf16-48-ddp-2x1-10gbit."""
     gpus = f"{row['nodes']}x{row['gpus'] // row['nodes']}"
     rate = "-" + re.sub(r"[ /]|bit/s", "", row["rate"]) if row["rate"] else ""
-    how = "".join("-" + word for word in (row["batching"].replace("_", "-"), "captured" if row["cuda_graph"] else "") if word)
+    words = (row["batching"], "captured" if row["cuda_graph"] else "", row["processes"])
+    how = "".join("-" + word.replace("_", "-") for word in words if word)
     length = f"x{row['sequence']}" if row["sequence"] else ""
     return f"{row['model']}-{row['precision']}-{row['batch']}{length}{how}-{row['strategy'].replace('_', '-')}-{gpus}{rate.lower()}"
 
@@ -155,6 +156,7 @@ def scenario_text(row, profiles, device="cuda", together=1.0):
             f"precision: {row['precision']}\nbatch: {{ per_worker: {row['batch']} }}\ncluster: {cluster}\n"
             f"strategy: {{ kind: {row['strategy']} }}\n{sequence_text(row)}"
             + ("execution: { cuda_graph: true }\n" if row["cuda_graph"] else "")
+            + (f"host: {{ processes: {row['processes']} }}\n" if row["processes"] else "")
             + ("host: { threads: 1 }\n" if device == "cpu" else ""))
 
 
@@ -203,7 +205,7 @@ def batches(rows):
     """Rows that one command can run: of one group, number of nodes, rate, repeats, warm-up and steps."""
     together = {}
     for row in rows:
-        key = (row["group"], row["nodes"], row["gpus"], row["rate"], row["repeats"], row["warmup"], row["steps"])
+        key = (row["group"], row["nodes"], row["gpus"], row["rate"], row["repeats"], row["warmup"], row["steps"], row["processes"])
         together.setdefault(key, []).append(row)
     return list(together.values())
 

@@ -58,8 +58,9 @@ class RecurrenceOperator : public Runnable {
   int refresh_launches() const override { return 1; }
   void refresh() override {
     gather_weights(build_.type, segments_.as<WeightSegment>(), segment_count_,
-                   static_cast<const float*>(build_.parameters.masters().data), weights_.data(), stream());
+                   static_cast<const float*>(build_.parameters.masters().data), weights_->data(), stream());
   }
+  void refresh_own() override {}
   void accumulate(bool adds) override { adds_ = adds; }
   std::span<std::byte> random_state() override {
     return {dropout_states_.data(), static_cast<std::size_t>(dropout_states_.bytes())};
@@ -112,31 +113,27 @@ class RecurrenceOperator : public Runnable {
 
   void allocate() {
     Context& context = build_.context;
-    const auto zeros = [&](std::int64_t bytes) {
-      DeviceMemory memory(context.account, bytes);
-      FORETRAIN_CUDA(cudaMemset(memory.data(), 0, static_cast<std::size_t>(bytes)));
-      return memory;
-    };
     std::size_t weights = 0, workspace = 0, reserve = 0;
     FORETRAIN_CUDNN(cudnnGetRNNWeightSpaceSize(context.cudnn, rnn_, &weights));
     FORETRAIN_CUDNN(
         cudnnGetRNNTempSpaceSizes(context.cudnn, rnn_, CUDNN_FWD_MODE_TRAINING, x_, &workspace, &reserve));
-    weights_ = zeros(static_cast<std::int64_t>(weights));
-    const auto in_step = [&](const char* what, std::int64_t bytes) {
+    const auto shared = [&](const char* what, std::int64_t bytes) {
       auto memory = build_.in_step[{op_.layer, what}].of(context.account, bytes);
       FORETRAIN_CUDA(cudaMemset(memory->data(), 0, static_cast<std::size_t>(bytes)));
       return memory;
     };
-    weight_gradients_ = in_step("weight gradients", static_cast<std::int64_t>(weights));
-    reserve_ = in_step("reserve", static_cast<std::int64_t>(reserve));
+    weight_gradients_ = shared("weight gradients", static_cast<std::int64_t>(weights));
+    weight_bytes_ = static_cast<std::int64_t>(weights);  // of one layout at every length
+    weights_ = shared("weights", weight_bytes_);
+    reserve_ = shared("reserve", static_cast<std::int64_t>(reserve));
     library_workspace_ = aligned(static_cast<std::int64_t>(workspace));
     // First and last states and their gradients, h and c each.
     state_bytes_ = aligned(static_cast<std::int64_t>(stack_.layers) * stack_.directions() * batch_ *
                            stack_.hidden * bytes_of(build_.type));
-    library_states_ = zeros(8 * state_bytes_);
+    library_states_ = shared("states", 8 * state_bytes_);
     if (stack_.gives_state) {
-      own_y_ = in_step("result", y_bytes());
-      no_gradient_ = in_step("no gradient", y_bytes());
+      own_y_ = shared("result", y_bytes());
+      no_gradient_ = shared("no gradient", y_bytes());
     }
     FORETRAIN_CUDA(cudaDeviceSynchronize());  // zeros are not written in our stream
   }
@@ -147,7 +144,7 @@ class RecurrenceOperator : public Runnable {
     const auto add = [&](std::int64_t flat, const void* address, std::int64_t count) {
       if (address == nullptr) throw Error(ErrorKind::failure, "cuDNN gives no place for a weight");
       const std::int64_t space =
-          (static_cast<const std::byte*>(address) - weights_.data()) / bytes_of(build_.type);
+          (static_cast<const std::byte*>(address) - weights_->data()) / bytes_of(build_.type);
       if (!segments.empty()) {
         WeightSegment& before = segments.back();
         if (before.flat + before.count == flat && before.space + before.count == space) {
@@ -171,7 +168,7 @@ class RecurrenceOperator : public Runnable {
         for (int gate = 0; gate < gates; ++gate) {
           void *matrix_at = nullptr, *bias_at = nullptr;
           FORETRAIN_CUDNN(cudnnGetRNNWeightParams(
-              build_.context.cudnn, rnn_, pseudo, static_cast<std::size_t>(weights_.bytes()), weights_.data(),
+              build_.context.cudnn, rnn_, pseudo, static_cast<std::size_t>(weight_bytes_), weights_->data(),
               (recurrent ? gates : 0) + gate, matrix, &matrix_at, bias, &bias_at));
           add(build_.parameters.offset(weight) + gate * of_gate, matrix_at, of_gate);
           biases.push_back(bias_at);
@@ -191,7 +188,7 @@ class RecurrenceOperator : public Runnable {
 
   // first: what it begins with; last: what it ends with.
   enum State { first_h, first_c, last_h, last_c, first_dh, first_dc, last_dh, last_dc };
-  std::byte* state(State which) const { return library_states_.data() + which * state_bytes_; }
+  std::byte* state(State which) const { return library_states_->data() + which * state_bytes_; }
   std::byte* state_if(bool given, State which) const {
     const bool is_cell = which % 2 == 1;
     return given && (!is_cell || states_.states == 2) ? state(which) : nullptr;
@@ -208,7 +205,7 @@ class RecurrenceOperator : public Runnable {
                                     lengths_.as<std::int32_t>(), x_, b.at(op_.x), y_, y(), state_,
                                     state_if(begins_with_state(), first_h), state_if(ends, last_h), state_,
                                     state_if(begins_with_state(), first_c), state_if(ends, last_c),
-                                    static_cast<std::size_t>(weights_.bytes()), weights_.data(),
+                                    static_cast<std::size_t>(weight_bytes_), weights_->data(),
                                     static_cast<std::size_t>(library_workspace_), workspace_,
                                     static_cast<std::size_t>(reserve_->bytes()), reserve_->data()));
     if (ends) states_from_library(b.type, states_, state(last_h), state(last_c), b.at(op_.y), stream());
@@ -222,13 +219,13 @@ class RecurrenceOperator : public Runnable {
     const bool wants_first = begins && op_.inputs_dx[1] != nowhere;
     void* dx = op_.dx != nowhere ? b.at(op_.dx) : workspace_ + library_workspace_;
     const auto reserve = static_cast<std::size_t>(reserve_->bytes());
-    const auto weight_bytes = static_cast<std::size_t>(weights_.bytes());
+    const auto weight_bytes = static_cast<std::size_t>(weight_bytes_);
     const auto library_workspace = static_cast<std::size_t>(library_workspace_);
     FORETRAIN_CUDNN(cudnnRNNBackwardData_v8(
         b.context.cudnn, rnn_, lengths_.as<std::int32_t>(), y_, y(),
         ends ? no_gradient_->data() : b.at(op_.dy), x_, dx, state_, state_if(begins, first_h),
         state_if(ends, last_dh), state_if(wants_first, first_dh), state_, state_if(begins, first_c),
-        state_if(ends, last_dc), state_if(wants_first, first_dc), weight_bytes, weights_.data(),
+        state_if(ends, last_dc), state_if(wants_first, first_dc), weight_bytes, weights_->data(),
         library_workspace, workspace_, reserve, reserve_->data()));
     FORETRAIN_CUDA(cudaMemsetAsync(weight_gradients_->data(), 0, weight_bytes, stream()));
     FORETRAIN_CUDNN(cudnnRNNBackwardWeights_v8(
@@ -254,10 +251,10 @@ class RecurrenceOperator : public Runnable {
   DataDescriptor x_, y_;
   TensorDescriptor state_;
   DropoutDescriptor dropout_;
-  DeviceMemory dropout_states_, lengths_, weights_, library_states_, segments_;
+  DeviceMemory dropout_states_, lengths_, segments_;
   // Programs of other lengths use the same; the last is zeros for all of them.
-  std::shared_ptr<DeviceMemory> weight_gradients_, reserve_, own_y_, no_gradient_;
-  std::int64_t library_workspace_ = 0, state_bytes_ = 0;
+  std::shared_ptr<DeviceMemory> weights_, weight_gradients_, library_states_, reserve_, own_y_, no_gradient_;
+  std::int64_t weight_bytes_ = 0, library_workspace_ = 0, state_bytes_ = 0;
   int segment_count_ = 0;
   std::byte* workspace_ = nullptr;
 };

@@ -32,8 +32,8 @@ struct Build {
   Reduction reduction;
   std::byte* scratch;  // see scratch_bytes
   Workspace& search;   // during the search for plans only
-  // Of operators, by layer and purpose, for what lasts from a forward pass to its backward pass and no
-  // longer.
+  // Of operators, by layer and purpose: what lasts from a forward pass to its backward pass and no longer,
+  // and copies of the weights.
   std::map<std::pair<int, std::string>, SharedMemory>& in_step;
 
   std::byte* at(std::int64_t place) const { return place == nowhere ? input : arena + place; }
@@ -53,6 +53,8 @@ class Runnable {
   // After the weights changed by other means than the fused update: copies of them in another layout.
   virtual int refresh_launches() const { return 0; }
   virtual void refresh() {}
+  // The same after a program that shares the weights has updated them, for copies that it does not share.
+  virtual void refresh_own() { refresh(); }
   // Whether backward_weights adds to the gradients or sets them.
   virtual void accumulate(bool) {}
   // Running statistics of a batch norm (mean, then variance), in one device array.

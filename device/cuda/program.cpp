@@ -456,7 +456,7 @@ void CudaProgram::weights_changed() {
 // The copies in the compute precision are common.
 void CudaProgram::weights_updated_elsewhere() {
   use_device(context_.device);
-  if (refresh_launches_) refresh();
+  for (const auto& runnable : operators_) runnable->refresh_own();
 }
 
 std::vector<float> CudaProgram::read_parameter(int parameter) {

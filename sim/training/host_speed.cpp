@@ -1,6 +1,7 @@
 #include "sim/training/host_speed.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -18,42 +19,85 @@ namespace {
 constexpr double like_launches = 1.3;
 // Fewer windows of a model do not show how far its host strays.
 constexpr std::size_t enough_windows = 4;
+// No host that strays far is thought to launch for nothing.
+constexpr double most_faster = 0.75;
 
 // A step of a trace was never timed.
 bool is_timed_and_bound(const StepEntry& entry) {
   return entry.step.repetitions > 0 && is_host_bound(entry);
 }
 
-// Seconds a launch.
-std::vector<double> windows_of(const StepEntry& entry) {
-  std::vector<double> windows;
+// Seconds a launch, as one stretch of a calibration has them.
+struct HostWindow {
+  double median = 0, low = 0, high = 0;
+};
+
+HostWindow window_of(const Sample& time, double scale) {
+  return {time.median * scale, std::min(time.low, time.median) * scale,
+          std::max(time.high, time.median) * scale};
+}
+
+std::vector<HostWindow> windows_of(const StepEntry& entry) {
+  std::vector<HostWindow> windows;
   if (!(entry.launches > 0) || entry.host.repetitions == 0 || !(entry.host.median > 0)) return windows;
-  windows.push_back(entry.host.median / entry.launches);
-  if (is_timed_and_bound(entry)) windows.push_back(entry.step.median / entry.launches);
+  windows.push_back(window_of(entry.host, 1 / entry.launches));
+  if (is_timed_and_bound(entry)) windows.push_back(window_of(entry.step, 1 / entry.launches));
   return windows;
 }
 
-// Of all steps of the profile, over the median of their model's.
-std::vector<double> all_windows(const Profile& profile) {
-  std::map<std::tuple<std::string, Precision, std::int64_t>, std::vector<double>> of_model;
-  for (const StepEntry& entry : profile.steps) {
-    const std::vector<double> found = windows_of(entry);
-    std::vector<double>& all = of_model[{entry.model, entry.precision, entry.sequence}];
+// All windows of some steps; those of one step were seen at about one time.
+struct Windows {
+  std::vector<HostWindow> all;
+  int times = 0;
+
+  void add(std::vector<HostWindow> found) {
+    if (found.empty()) return;
     all.insert(all.end(), found.begin(), found.end());
+    ++times;
   }
-  std::vector<double> out;
+  bool are_enough() const { return all.size() >= enough_windows; }
+  double middle() const {
+    std::vector<double> medians;
+    for (const HostWindow& window : all) medians.push_back(window.median);
+    return median(medians);
+  }
+};
+
+// Of all steps of the profile, over the median of their model's.
+Windows all_windows(const Profile& profile) {
+  std::map<std::tuple<std::string, Precision, std::int64_t>, Windows> of_model;
+  for (const StepEntry& entry : profile.steps)
+    of_model[{entry.model, entry.precision, entry.sequence}].add(windows_of(entry));
+  Windows out;
   for (const auto& [key, windows] : of_model) {
-    if (windows.size() < enough_windows) continue;
-    const double middle = median(windows);
-    for (const double window : windows) out.push_back(window / middle);
+    if (!windows.are_enough()) continue;
+    const double middle = windows.middle();
+    for (const HostWindow& window : windows.all)
+      out.all.push_back({window.median / middle, window.low / middle, window.high / middle});
+    out.times += windows.times;
   }
   return out;
 }
 
-void stray(HostSpeed& speed, const std::vector<double>& windows, double middle) {
-  const auto [least, most] = std::minmax_element(windows.begin(), windows.end());
-  speed.slower = *most / middle - 1;
-  speed.faster = 1 - *least / middle;
+// How far beyond the extremes of n draws, in their range, another draw lies but once in ten: it is the
+// largest or the least of n + 1 in 2 of n + 1 cases, and then by more than a share e of the range of the
+// others with (1 + e)^-(n - 1), if draws are uniform.
+double beyond_extremes(int draws) {
+  constexpr double outside = 0.1;
+  constexpr int fewest = 4;  // of fewer the range says next to nothing
+  const double n = std::max(draws, fewest);
+  return std::max(std::pow(2 / (outside * (n + 1)), 1 / (n - 1)) - 1, 0.0);
+}
+
+void stray(HostSpeed& speed, const Windows& windows, double middle) {
+  double least = middle, most = middle;
+  for (const HostWindow& window : windows.all) {
+    least = std::min(least, window.low);
+    most = std::max(most, window.high);
+  }
+  const double further = beyond_extremes(windows.times) * (most - least);
+  speed.slower = (most + further) / middle - 1;
+  speed.faster = std::min(1 - (least - further) / middle, most_faster);
 }
 
 }  // namespace
@@ -76,34 +120,30 @@ HostSpeed host_speed(const Profile& profile, const std::string& model, Precision
       const double share = share_between(below->batch, near->batch, batch);
       here = (1 - share) * a_launch(*below) + share * here;
     }
-    std::vector<double> windows;
+    Windows windows;
     for (const auto& [other, entry] : entries) {
       const double ratio = entry->launches / near->launches;
       if (ratio > like_launches || ratio < 1 / like_launches) continue;
-      const std::vector<double> found = windows_of(*entry);
-      windows.insert(windows.end(), found.begin(), found.end());
+      windows.add(windows_of(*entry));
     }
-    speed.windows = static_cast<int>(windows.size());
-    if (windows.size() >= enough_windows) {
-      const double middle = median(windows);
+    speed.windows = static_cast<int>(windows.all.size());
+    if (windows.are_enough()) {
+      const double middle = windows.middle();
       speed.factor = middle / here;
       stray(speed, windows, middle);
       return speed;
     }
   }
   // Of a length that was not timed, or at few batches: the host is the same at the others.
-  std::vector<double> of_lengths;
-  for (const StepEntry& entry : profile.steps) {
-    if (!is_step_of(entry, model, precision, entry.sequence)) continue;
-    const std::vector<double> found = windows_of(entry);
-    of_lengths.insert(of_lengths.end(), found.begin(), found.end());
-  }
-  if (of_lengths.size() >= enough_windows) {
-    stray(speed, of_lengths, median(of_lengths));
+  Windows of_lengths;
+  for (const StepEntry& entry : profile.steps)
+    if (is_step_of(entry, model, precision, entry.sequence)) of_lengths.add(windows_of(entry));
+  if (of_lengths.are_enough()) {
+    stray(speed, of_lengths, of_lengths.middle());
     return speed;
   }
-  const std::vector<double> all = all_windows(profile);
-  if (!all.empty()) stray(speed, all, 1);
+  const Windows all = all_windows(profile);
+  if (!all.all.empty()) stray(speed, all, 1);
   return speed;
 }
 

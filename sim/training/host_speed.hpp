@@ -12,7 +12,9 @@ namespace foretrain {
 
 struct HostSpeed {
   double factor = 1;  // on the host times of this batch: the median of all windows over those at this batch
-  double slower = 0, faster = 0;  // the farthest windows from the median, relative to it
+  // How far a run's host may be from the median, relative to it, with 90 %: beyond the farthest windows where
+  // few times were seen.
+  double slower = 0, faster = 0;
   int windows = 0;
 };
 
