@@ -97,9 +97,8 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
     crowding_ = crowding_of(*scenario.profile, scenario.model->name, scenario.precision, a_node);
     if (crowding_.factor > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
     for (double& factor : compute_factors_) factor *= crowding_.factor;
-    // A process for each GPU has a driver of its own; only threads of one process wait for each other.
-    if (!scenario.host || !scenario.host->process_a_worker)
-      contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, a_node);
+    // Processes wait as threads of one do: on two H200s steps took as long either way.
+    contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, a_node);
   }
   has_many_speeds_ = std::set(compute_factors_.begin(), compute_factors_.end()).size() > many_speeds;
   const int accumulation = change.accumulation > 0 ? change.accumulation : scenario.strategy.accumulation;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace foretrain;
 
 namespace {
@@ -16,6 +18,11 @@ StepEntry step_of(std::int64_t batch, double step_us, double host_us, double lau
   return entry;
 }
 
+// By how much of their range another draw exceeds the extremes of n, once in ten.
+double beyond(int n) {
+  return std::pow(20.0 / (n + 1), 1.0 / (n - 1)) - 1;
+}
+
 }  // namespace
 
 TEST_CASE("a host's speed is the median of what all windows of a calibration saw") {
@@ -26,8 +33,9 @@ TEST_CASE("a host's speed is the median of what all windows of a calibration saw
   const HostSpeed slow = host_speed(profile, "m", Precision::fp32, 0, 8);
   CHECK(slow.windows == 6);
   CHECK(slow.factor == doctest::Approx(6.0 / 7));
-  CHECK(slow.slower == doctest::Approx(7.0 / 6 - 1));
-  CHECK(slow.faster == doctest::Approx(1 - 5.0 / 6));
+  // Of three times as of four: the range of 2 us says little of what a fifth would be.
+  CHECK(slow.slower == doctest::Approx((7.0 + 2 * beyond(4)) / 6 - 1));
+  CHECK(slow.faster == doctest::Approx(1 - (5.0 - 2 * beyond(4)) / 6));
   CHECK(host_speed(profile, "m", Precision::fp32, 0, 16).factor == doctest::Approx(6.0 / 5));
   CHECK(host_speed(profile, "m", Precision::fp32, 0, 128).factor == doctest::Approx(6.0 / 7));
   // Of a batch between, the host's time is interpolated: 6 us.
@@ -53,8 +61,44 @@ TEST_CASE("between lengths a host strays as it did at those that were timed") {
   }
   const HostSpeed between = host_speed(profile, "m", Precision::fp32, 40, 8);
   CHECK(between.factor == 1);
-  CHECK(between.slower == doctest::Approx(7.0 / 6 - 1));
-  CHECK(between.faster == doctest::Approx(1 - 5.0 / 6));
+  CHECK(between.slower == doctest::Approx((7.0 + 2 * beyond(4)) / 6 - 1));
+  CHECK(between.faster == doctest::Approx(1 - (5.0 - 2 * beyond(4)) / 6));
+}
+
+TEST_CASE("many windows need little beyond their extremes, equal ones nothing") {
+  Profile profile;
+  double before = 1;
+  for (const int batches : {4, 8, 12, 18, 30}) {
+    profile.steps.clear();
+    for (int i = 0; i < batches; ++i) {
+      const double us = i % 2 == 0 ? 500 : 600;
+      profile.steps.push_back(step_of(8 + i, us, us));
+    }
+    const double slower = host_speed(profile, "m", Precision::fp32, 0, 8).slower;
+    CHECK(slower >= 600.0 / 550 - 1 - 1e-12);
+    CHECK(slower < before + 1e-12);
+    before = slower;
+  }
+  CHECK(before == doctest::Approx(600.0 / 550 - 1));  // a draw beyond thirty is rarer than one in ten
+  for (StepEntry& entry : profile.steps) entry = step_of(entry.batch, 500, 500);
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 8).slower == doctest::Approx(0));
+}
+
+TEST_CASE("a virtual host may have shown one of its two speeds alone") {
+  Profile profile;
+  profile.runs.emplace_back().machine.virtual_machine = true;
+  const auto speed = [&] { return host_speed(profile, "m", Precision::fp32, 0, 8); };
+  profile.steps = {step_of(8, 500, 500), step_of(16, 500, 500)};
+  CHECK(speed().slower == doctest::Approx(0.45));
+  CHECK(speed().faster == doctest::Approx(1 - 1 / 1.45));
+  // Both were seen: no third is thought of.
+  profile.steps.clear();
+  for (int i = 0; i < 30; ++i) {
+    const double us = i % 2 == 0 ? 500 : 725;
+    profile.steps.push_back(step_of(8 + i, us, us));
+  }
+  CHECK(speed().slower == doctest::Approx(725 / 612.5 - 1));
+  CHECK(speed().faster == doctest::Approx(1 - 500 / 612.5));
 }
 
 TEST_CASE("a model of few windows strays as the profile's others do") {
@@ -65,8 +109,9 @@ TEST_CASE("a model of few windows strays as the profile's others do") {
   profile.steps.push_back(other);
   const HostSpeed speed = host_speed(profile, "other", Precision::fp32, 0, 8);
   CHECK(speed.factor == 1);
-  CHECK(speed.slower == doctest::Approx(0.4));  // 7 us over the median of 5
-  CHECK(host_speed(profile, "absent", Precision::fp32, 0, 8).slower == doctest::Approx(0.4));
+  const double expected = 0.4 + 0.4 * beyond(4);  // 7 us over the median of 5, and the least of 5
+  CHECK(speed.slower == doctest::Approx(expected));
+  CHECK(host_speed(profile, "absent", Precision::fp32, 0, 8).slower == doctest::Approx(expected));
 }
 
 TEST_CASE("threads of one process wait for each other's launches as calibration saw") {
