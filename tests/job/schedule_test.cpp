@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/base/error.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 
@@ -181,10 +182,10 @@ TEST_CASE("PadaDamp: the batch is ceil(B0 + r k) at update k") {
     }
     const double before = cursor.learning_rate();
     CHECK(before <= 0.1);
-    if (cursor.wanted_batch() > 20) CHECK(before == doctest::Approx(0.1 * 20 / cursor.wanted_batch()));
+    if (cursor.wanted_batch() > 20) CHECK(before == test::approx(0.1 * 20 / cursor.wanted_batch()));
     cursor.advance(run.updates);
   }
-  CHECK(samples == doctest::Approx(3000).epsilon(0.01));
+  CHECK(samples == test::approx(3000).epsilon(0.01));
   schedule.dwell = 50;
   ScheduleCursor slow(given.input);
   CHECK(slow.run().updates == 50);
@@ -239,19 +240,19 @@ TEST_CASE("learning-rate laws") {
     given.job.learning_rate.factor = 0.1;
     given.job.learning_rate.at = {{Interval::Unit::epochs, 3}, {Interval::Unit::epochs, 6}};
     ScheduleCursor cursor(given.input);
-    CHECK(cursor.learning_rate() == doctest::Approx(0.1));
+    CHECK(cursor.learning_rate() == test::approx(0.1));
     cursor.advance(300);
-    CHECK(cursor.learning_rate() == doctest::Approx(0.01));
+    CHECK(cursor.learning_rate() == test::approx(0.01));
     cursor.advance(300);
-    CHECK(cursor.learning_rate() == doctest::Approx(0.001));
+    CHECK(cursor.learning_rate() == test::approx(0.001));
   }
   SUBCASE("cosine after a warm-up") {
     given.job.learning_rate.kind = LearningRateLaw::Kind::cosine;
     given.job.learning_rate.warmup = {Interval::Unit::updates, 50};
     ScheduleCursor cursor(given.input);
-    CHECK(cursor.learning_rate() == doctest::Approx(0.1 / 50));
+    CHECK(cursor.learning_rate() == test::approx(0.1 / 50));
     cursor.advance(500);
-    CHECK(cursor.learning_rate() == doctest::Approx(0.05));
+    CHECK(cursor.learning_rate() == test::approx(0.05));
   }
   SUBCASE("Noam") {
     // factor d^-0.5 min(k^-0.5, k w^-1.5): both terms meet at k = w.
@@ -261,11 +262,11 @@ TEST_CASE("learning-rate laws") {
     law.dimension = 512;
     law.warmup = {Interval::Unit::updates, 100};
     ScheduleCursor cursor(given.input);
-    CHECK(cursor.learning_rate() == doctest::Approx(2 / std::sqrt(512.0) / 1000));
+    CHECK(cursor.learning_rate() == test::approx(2 / std::sqrt(512.0) / 1000));
     cursor.advance(99);
-    CHECK(cursor.learning_rate() == doctest::Approx(2 / std::sqrt(512.0) / 10));
+    CHECK(cursor.learning_rate() == test::approx(2 / std::sqrt(512.0) / 10));
     cursor.advance(300);
-    CHECK(cursor.learning_rate() == doctest::Approx(2 / std::sqrt(512.0) / 20));
+    CHECK(cursor.learning_rate() == test::approx(2 / std::sqrt(512.0) / 20));
   }
 }
 
@@ -280,7 +281,7 @@ TEST_CASE("what a batch costs in samples") {
   const ScheduleTotals small = totals_of(given.input);
   CHECK(small.updates == 3000);
   CHECK(large.updates == 2000);
-  CHECK(large.samples == doctest::Approx(2 * small.samples));
+  CHECK(large.samples == test::approx(2 * small.samples));
   given.job.last_batch = LastBatch::keep;
   given.input.batch = 300;
   CHECK(totals_of(given.input).updates == 2000);

@@ -70,6 +70,87 @@ TEST_CASE("plain ring collectives on a star keep to the closed forms") {
   }
 }
 
+// A tree of n hosts: its deepest node's way up and down, two links a step; the busiest host sends min(2, n/2)
+// S.
+TEST_CASE("plain trees on a star keep to the closed form") {
+  const std::pair<int, int> depths[] = {{2, 1}, {3, 2}, {8, 3}, {64, 6}};
+  for (const auto& each : depths) {
+    const double n = each.first, deepest = each.second, hop = 10e-6, rate = 1.25e9;
+    const Topology topology = star(each.first, 10, 5);
+    for (const double size : {4e3, 64e6}) {
+      CHECK(seconds(topology, CollectiveKind::all_reduce, size, plain(CollectiveAlgorithm::tree)) ==
+            test::approx(std::min(2.0, n / 2) * size / rate + 2 * deepest * hop).epsilon(1e-3));
+    }
+  }
+}
+
+// What is sent at once waits for the way once: all-to-all (n-1)/n S/B + 2a, to the next rank S/B + 2a.
+TEST_CASE("plain direct collectives on a star keep to the closed forms") {
+  const double rate = 1.25e9, hop = 10e-6;
+  for (int n : {2, 3, 8}) {
+    const Topology topology = star(n, 10, 5);
+    for (const double size : {4e3, 64e6}) {
+      CHECK(seconds(topology, CollectiveKind::all_to_all, size, plain(CollectiveAlgorithm::direct)) ==
+            test::approx((n - 1.0) / n * size / rate + hop).epsilon(1e-3));
+      CHECK(seconds(topology, CollectiveKind::send_recv, size, plain(CollectiveAlgorithm::direct)) ==
+            test::approx(size / rate + hop).epsilon(1e-3));
+    }
+  }
+}
+
+// Halving and doubling and Gloo's bcube send what the ring does, over 2^k hosts in 2k rounds; servers on the
+// hosts in two.
+TEST_CASE("plain collectives by rounds on a star wait for the way once a round") {
+  const double rate = 1.25e9, hop = 10e-6;
+  for (int n : {2, 4, 16}) {
+    const Topology topology = star(n, 10, 5);
+    const double steps = 2 * std::log2(n);
+    const std::pair<CollectiveAlgorithm, double> rounds[] = {{CollectiveAlgorithm::halving_doubling, steps},
+                                                             {CollectiveAlgorithm::bcube, steps},
+                                                             {CollectiveAlgorithm::parameter_server, 2}};
+    for (const auto& each : rounds) {
+      CAPTURE(std::string(name_of(each.first)));
+      for (const double size : {4e3, 64e6}) {
+        CHECK(seconds(topology, CollectiveKind::all_reduce, size, plain(each.first)) ==
+              test::approx(2.0 * (n - 1) / n * size / rate + each.second * hop).epsilon(1e-3));
+      }
+    }
+  }
+}
+
+// A ring meets the way between nodes 2(nodes - 1) times, however many GPUs a node has.
+TEST_CASE("plain rings over nodes of several GPUs wait for the ways between nodes alone") {
+  const double way =
+      seconds(nodes_of(2, 1, 10), CollectiveKind::all_reduce, 4, plain(CollectiveAlgorithm::ring)) / 2;
+  CHECK(way >= 15e-6);
+  for (int nodes : {2, 4, 7}) {
+    for (int gpus : {1, 2, 8}) {
+      CHECK(seconds(nodes_of(nodes, gpus, 10), CollectiveKind::all_reduce, 4,
+                    plain(CollectiveAlgorithm::ring)) == test::approx(2 * (nodes - 1) * way).epsilon(0.01));
+    }
+  }
+}
+
+// As many rings as a node has NICs share the bytes: each NIC sends 2(n-1)/n S / NICs.
+TEST_CASE("rings share the bytes out among the NICs of a node") {
+  for (int nics : {1, 2, 4}) {
+    EthernetNodes family;
+    family.nodes = 3;
+    family.gpus_per_node = 4;
+    family.nics = nics;
+    family.network = {Rate::bits_per_second(10e9), Time::microseconds(15), Transport::tcp, {}};
+    const Topology topology = make_topology(family);
+    const CollectiveModel model(topology, nullptr);
+    const CollectiveCost cost =
+        model.cost(CollectiveKind::all_reduce, Bytes(1'200'000), Precision::fp32, all_ranks(topology),
+                   {CollectiveAlgorithm::ring, NcclProtocol::simple, true});
+    double sent = 0;
+    for (const WireUse& use : cost.wire)
+      if (use.link_class == "nic") sent = use.bytes;
+    CHECK(sent == test::approx(2.0 * 11 / 12 * 1.2e6 / nics));
+  }
+}
+
 TEST_CASE("20 MB between two hosts at 1 Gbit/s take 160 ms") {
   CHECK(seconds(star(2, 1, 0), CollectiveKind::all_reduce, 20e6, plain(CollectiveAlgorithm::ring)) ==
         test::approx(0.160).epsilon(1e-3));
@@ -360,7 +441,7 @@ TEST_CASE("a single measured size tells of no other") {
   CollectiveEntry small = entry(2, 256, 0.012);
   small.network = "pcie";
   profile.collectives = {small};
-  CHECK(cost(profile, 256).time.in_seconds() == doctest::Approx(0.012));
+  CHECK(cost(profile, 256).time.in_seconds() == test::approx(0.012));
   CHECK(cost(profile, 379'000).time == unmeasured.time);
   CHECK(cost(profile, 379'000).extrapolated);
   CollectiveEntry large = entry(2, 1e6, 0.03);

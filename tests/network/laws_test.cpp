@@ -9,6 +9,7 @@
 #include "sim/base/random.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/network/stepwise.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/topologies.hpp"
 
 using namespace foretrain;
@@ -90,9 +91,9 @@ TEST_CASE("law: k times the bandwidth everywhere takes a k-th of the time, in bo
     Topology faster = topology;
     for (Link& link : faster.links) link.rate = link.rate * 4;
     CHECK(replayed(faster, kind, algorithm).time.in_seconds() ==
-          doctest::Approx(replayed(topology, kind, algorithm).time.in_seconds() / 4).epsilon(1e-6));
+          test::approx(replayed(topology, kind, algorithm).time.in_seconds() / 4).epsilon(1e-6));
     CHECK(closed(faster, kind, algorithm) ==
-          doctest::Approx(closed(topology, kind, algorithm) / 4).epsilon(1e-6));
+          test::approx(closed(topology, kind, algorithm) / 4).epsilon(1e-6));
   });
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("law: a link that carries nothing may go") {
       for (std::size_t i = 0; i < smaller.links.size(); ++i)
         smaller.links[i].reverse = static_cast<int>(i ^ 1);
       CHECK(replayed(smaller, kind, algorithm).time == first.time);
-      CHECK(closed(smaller, kind, algorithm) == doctest::Approx(closed_first).epsilon(1e-12));
+      CHECK(closed(smaller, kind, algorithm) == test::approx(closed_first).epsilon(1e-12));
       break;
     }
     CHECK(before.time > Time());
@@ -266,8 +267,8 @@ TEST_CASE("law: permuting the ranks of a symmetric graph changes nothing, in bot
         };
         const auto [stepwise, sum] = both(ranks);
         const auto [other_stepwise, other_sum] = both(others);
-        CHECK(other_stepwise == doctest::Approx(stepwise).epsilon(1e-9));
-        CHECK(other_sum == doctest::Approx(sum).epsilon(1e-12));
+        CHECK(other_stepwise == test::approx(stepwise).epsilon(1e-9));
+        CHECK(other_sum == test::approx(sum).epsilon(1e-12));
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 
@@ -30,8 +31,8 @@ void check(const std::vector<double>& capacities, const std::vector<std::vector<
   REQUIRE(plain.size() == expected.size());
   for (std::size_t f = 0; f < expected.size(); ++f) {
     CAPTURE(f);
-    CHECK(plain[f] == doctest::Approx(expected[f]));
-    CHECK(changed[f] == doctest::Approx(expected[f]));
+    CHECK(plain[f] == test::approx(expected[f]));
+    CHECK(changed[f] == test::approx(expected[f]));
   }
 }
 
@@ -83,14 +84,14 @@ TEST_CASE("a departure gives its share to those it held back, and to no others")
   const auto changed = sharing.solve();
   CHECK(std::find(changed.levels.begin(), changed.levels.end(), 2) ==
         changed.levels.end());  // d stands apart
-  CHECK(sharing.rate(a) == doctest::Approx(4));
-  CHECK(sharing.rate(b) == doctest::Approx(6));
-  CHECK(sharing.rate(d) == doctest::Approx(7));
+  CHECK(sharing.rate(a) == test::approx(4));
+  CHECK(sharing.rate(b) == test::approx(6));
+  CHECK(sharing.rate(d) == test::approx(7));
   CHECK(sharing.flows() == 3);
   sharing.set_capacity(1, 1);
   sharing.solve();
-  CHECK(sharing.rate(a) == doctest::Approx(1));
-  CHECK(sharing.rate(b) == doctest::Approx(9));
+  CHECK(sharing.rate(a) == test::approx(1));
+  CHECK(sharing.rate(b) == test::approx(9));
 }
 
 TEST_CASE("a link without bandwidth is refused") {
@@ -130,7 +131,7 @@ TEST_CASE("incremental rates are the fair ones after every change") {
         sharing.solve();
         const auto expected = max_min_rates(capacities, routes);
         for (std::size_t f = 0; f < ids.size(); ++f) {
-          REQUIRE(sharing.rate(ids[f]) == doctest::Approx(expected[f]).epsilon(1e-9));
+          REQUIRE(sharing.rate(ids[f]) == test::approx(expected[f]).epsilon(1e-9));
         }
       }
     }

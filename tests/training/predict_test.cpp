@@ -12,6 +12,7 @@
 #include "sim/training/gpu_types.hpp"
 #include "sim/training/remedies.hpp"
 #include "sim/training/step_simulation.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
@@ -89,8 +90,8 @@ std::map<std::string, double> check_interval(const Scenario& scenario) {
   double sum = 0;
   for (const auto& [what, square] : above) sum += square;
   REQUIRE(sum > 0);
-  CHECK(step.high - step.time == doctest::Approx(std::sqrt(sum)).epsilon(1e-6));
-  CHECK(step.time - step.low == doctest::Approx(std::sqrt(below)).epsilon(1e-6));
+  CHECK(step.high - step.time == test::approx(std::sqrt(sum)).epsilon(1e-6));
+  CHECK(step.time - step.low == test::approx(std::sqrt(below)).epsilon(1e-6));
   CHECK(step.p05 == simulation.seconds(simulation.at_quantile(0.05)));
   CHECK(step.p50 == simulation.seconds(median));
   CHECK(step.p95 == simulation.seconds(simulation.at_quantile(0.95)));
@@ -104,12 +105,12 @@ TEST_CASE("one worker: the step is the sum of its kernels, and parts sum to it")
   const Scenario scenario = scenario_of(nvlink_node(1));
   const Result result = predict(scenario);
   const int layers = test::timed_layers(*scenario.model);
-  CHECK(result.step.time == doctest::Approx(layers * 3 * 42e-6 + 100e-6).epsilon(1e-6));
-  CHECK(result.step.breakdown.total() == doctest::Approx(result.step.time).epsilon(1e-9));
+  CHECK(result.step.time == test::approx(layers * 3 * 42e-6 + 100e-6).epsilon(1e-6));
+  CHECK(result.step.breakdown.total() == test::approx(result.step.time).epsilon(1e-9));
   CHECK(result.step.low <= result.step.time);
   CHECK(result.step.high >= result.step.time);
   CHECK(result.limiting.kind == "gpu");
-  CHECK(result.efficiency == doctest::Approx(1));
+  CHECK(result.efficiency == test::approx(1));
   CHECK(result.communication.collectives == 0);
 }
 
@@ -117,9 +118,9 @@ TEST_CASE("two nodes on a slow network: the network is the limit, and parts sum 
   const Scenario scenario = scenario_of(ethernet_nodes(2, 1, ethernet(1)));
   const Result result = predict(scenario);
   CHECK(result.limiting.kind == "network");
-  CHECK(result.communication.bytes_per_worker == doctest::Approx(11'689'512 * 4));
+  CHECK(result.communication.bytes_per_worker == test::approx(11'689'512 * 4));
   CHECK(result.communication.collectives == 3);
-  CHECK(result.step.breakdown.total() == doctest::Approx(result.step.time).epsilon(1e-9));
+  CHECK(result.step.breakdown.total() == test::approx(result.step.time).epsilon(1e-9));
   // 46.8 MB at 125 MB/s take 374 ms at line rate; a ring of two puts the whole on the wire once each way.
   CHECK(result.step.time > 0.374);
   CHECK(result.step.time < 0.5);
@@ -150,7 +151,7 @@ TEST_CASE("where the host is the limit a CUDA graph is the first remedy") {
   const StepSimulation simulation(scenario);
   StepFactors factors = simulation.at_quantile(0.5);
   factors.host = 0;
-  CHECK(result.remedies.front().step == doctest::Approx(simulation.seconds(factors)).epsilon(0.02));
+  CHECK(result.remedies.front().step == test::approx(simulation.seconds(factors)).epsilon(0.02));
   CHECK(result.remedies.front().step < 0.9 * result.step.time);
 }
 
@@ -191,9 +192,9 @@ TEST_CASE("a few speeds that stand for many give the step of all of them") {
         const StepOutcome few = asked.run(factors), all = fresh.run(factors);
         CHECK(all.input.classes.size() == 100);
         CHECK(few.input.classes.size() < 20);
-        CHECK(few.seconds == doctest::Approx(all.seconds).epsilon(1e-6));
+        CHECK(few.seconds == test::approx(all.seconds).epsilon(1e-6));
         CHECK(few.use.breakdown.exposed_communication ==
-              doctest::Approx(all.use.breakdown.exposed_communication).epsilon(1e-6));
+              test::approx(all.use.breakdown.exposed_communication).epsilon(1e-6));
       }
     }
   }
@@ -214,7 +215,7 @@ TEST_CASE("sensitivity: what limits gains most, what does not is not critical") 
   CHECK_FALSE(slow.at("links within nodes").critical);
   const auto one = of(scenario_of(nvlink_node(1)));
   CHECK(one.size() == 2);
-  CHECK(one.at("kernels").speedup == doctest::Approx(1.1).epsilon(0.01));
+  CHECK(one.at("kernels").speedup == test::approx(1.1).epsilon(0.01));
   CHECK_FALSE(one.at("host").critical);
 }
 
@@ -234,14 +235,14 @@ TEST_CASE("two equal jobs over one network: each gets half while both communicat
   ours.others = {std::make_shared<const Scenario>(job_on({false, true, false, true}))};
   const StepSimulation beside(ours);
   const StepOutcome after = beside.run();
-  CHECK(after.use.collective_running == doctest::Approx(2 * before.use.collective_running).epsilon(0.01));
-  CHECK(after.use.breakdown.total() == doctest::Approx(after.seconds).epsilon(1e-9));
-  CHECK(after.use.breakdown.backward == doctest::Approx(before.use.breakdown.backward).epsilon(0.01));
+  CHECK(after.use.collective_running == test::approx(2 * before.use.collective_running).epsilon(0.01));
+  CHECK(after.use.breakdown.total() == test::approx(after.seconds).epsilon(1e-9));
+  CHECK(after.use.breakdown.backward == test::approx(before.use.breakdown.backward).epsilon(0.01));
   // Twice the bandwidth for both is what one had alone.
   StepFactors twice;
   twice.wires.network = 2;
   CHECK(beside.run(twice).use.collective_running ==
-        doctest::Approx(before.use.collective_running).epsilon(0.02));
+        test::approx(before.use.collective_running).epsilon(0.02));
   // On nodes of their own they do not meet.
   Scenario apart = scenario_of(ethernet_nodes(4, 1, ethernet(0.1)));
   Scenario other = apart;
@@ -249,7 +250,7 @@ TEST_CASE("two equal jobs over one network: each gets half while both communicat
   keep_workers(other.cluster.topology, {false, false, true, true});
   const double lonely = StepSimulation(apart).run().seconds;
   apart.others = {std::make_shared<const Scenario>(other)};
-  CHECK(StepSimulation(apart).run().seconds == doctest::Approx(lonely).epsilon(1e-6));
+  CHECK(StepSimulation(apart).run().seconds == test::approx(lonely).epsilon(1e-6));
 }
 
 TEST_CASE("two predictions with one seed are equal in every number; a trace does not change them") {
@@ -300,8 +301,8 @@ TEST_CASE("the interval of one worker is the doubt of its device") {
   const double u = times.device_uncertainty;
   REQUIRE(u > 0);
   const StepPrediction step = predict(scenario, {.remedies = false}).step;
-  CHECK(step.high == doctest::Approx((1 + u) * step.time).epsilon(1e-3));
-  CHECK(step.low == doctest::Approx((1 - std::max(u, times.device_faster)) * step.time).epsilon(1e-3));
+  CHECK(step.high == test::approx((1 + u) * step.time).epsilon(1e-3));
+  CHECK(step.low == test::approx((1 - std::max(u, times.device_faster)) * step.time).epsilon(1e-3));
 }
 
 TEST_CASE("the interval adds the doubts of device, host, network and interference in quadrature") {
@@ -346,8 +347,8 @@ TEST_CASE("where the host is the limit the interval reaches beyond the farthest 
   }
   scenario.profile = profile;
   const StepTimes times = StepSimulation(scenario).times();
-  CHECK(times.host_slower == doctest::Approx(0.3 + 0.587 * 0.35).epsilon(0.001));
-  CHECK(times.host_faster == doctest::Approx(0.05 + 0.587 * 0.35).epsilon(0.001));
+  CHECK(times.host_slower == test::approx(0.3 + 0.587 * 0.35).epsilon(0.001));
+  CHECK(times.host_faster == test::approx(0.05 + 0.587 * 0.35).epsilon(0.001));
   CHECK(check_interval(scenario)["host"] > 0.9);
 }
 
@@ -376,7 +377,7 @@ TEST_CASE("workers on GPUs of another type take the times of its profile") {
       std::make_shared<const GpuTypes>(GpuTypes{{std::make_shared<const Profile>(slower)}, {0, 0, 1, 1}});
   by_factor.cluster.topology.compute_factors = {1, 1, 1.5, 1.5};
   const Result mixed = predict(by_profile);
-  CHECK(mixed.step.time == doctest::Approx(predict(by_factor).step.time).epsilon(1e-6));
+  CHECK(mixed.step.time == test::approx(predict(by_factor).step.time).epsilon(1e-6));
   CHECK(mixed.step.time > 1.15 * predict(alike).step.time);
   CHECK_FALSE(mixed.memory.fits);  // on the smaller of the two
   // Workers of a slower type are meant to be so; those of a factor are stragglers.
@@ -385,7 +386,7 @@ TEST_CASE("workers on GPUs of another type take the times of its profile") {
   // Where the other type is the faster one the step is that of the first.
   by_profile.profile = by_profile.gpu_types->profiles[0];
   by_profile.gpu_types = std::make_shared<const GpuTypes>(GpuTypes{{alike.profile}, {0, 0, 1, 1}});
-  CHECK(predict(by_profile).step.time == doctest::Approx(mixed.step.time).epsilon(1e-6));
+  CHECK(predict(by_profile).step.time == test::approx(mixed.step.time).epsilon(1e-6));
   // The plain replay of all ranks agrees.
   const StepSimulation simulation(by_profile);
   StepFactors plain;
