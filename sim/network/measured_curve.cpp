@@ -200,8 +200,12 @@ MeasuredCurve::Reading MeasuredCurve::among_others(double bytes, const Choice& c
   }
   const Point& first = next == 0 ? alike[0] : alike[alike.size() - 2];
   const Point& second = next == 0 ? alike[1] : alike[alike.size() - 1];
+  // Two points of a choice may lie on either side of a step of the host's (a second segment of TCP): beyond
+  // the second one the line through them rises no faster than the model does.
+  double beyond = line(first, second, bytes);
+  if (model && next > 0) beyond = std::min(beyond, second.seconds * model(bytes) / model(second.bytes));
   // The same collective of fewer bytes has been seen to take no less.
-  const double time = std::max(line(first, second, bytes), std::min(a.seconds, b.seconds));
+  const double time = std::max(beyond, std::min(a.seconds, b.seconds));
   return reading(next == 0 ? first : second, time,
                  b.relative_uncertainty + std::abs(time - any.seconds) / 2 / time);
 }

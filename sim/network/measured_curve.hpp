@@ -40,8 +40,8 @@ class MeasuredCurve {
   // `choice` says for this size ("RING LL"); points whose choice was not recorded are taken as `choice` has
   // them. The time is convex in the size (latency + bytes / bandwidth, or the larger of two such lines): it
   // lies below the chord of the two points and above the lines through their neighbours. With points on one
-  // side only: the line through the two nearest; with a single one, that grown as `model` grows. Without any:
-  // between the nearest of whatever choice, with the doubt of that.
+  // side only: the line through the two nearest, beyond them no more than `model` grows; with a single one,
+  // that grown as `model` grows. Without any: between the nearest of whatever choice, with the doubt of that.
   // `choice` is asked with algorithm and protocol where they were recorded, else with empty ones.
   using Choice =
       std::function<std::string(double bytes, const std::string& algorithm, const std::string& protocol)>;

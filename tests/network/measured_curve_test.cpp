@@ -111,6 +111,31 @@ TEST_CASE("from one size of the same choice on it grows as the model does") {
                                            (10e-6 + last_of_small * 2e-9)));
 }
 
+// 256 B and 2 KiB of one choice lie on either side of a step of 10 us, 16 KiB is of another.
+TEST_CASE("beyond two sizes of a choice a step between them is not carried on") {
+  std::vector<CollectiveEntry> entries = entries_of(2, 0);
+  entries.resize(3);
+  const std::pair<double, double> points[] = {{256, 38e-6}, {2048, 48e-6}, {16384, 99e-6}};
+  std::vector<const CollectiveEntry*> all;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& [bytes, seconds] = points[i];
+    entries[i].bytes = static_cast<std::int64_t>(bytes);
+    entries[i].time = {seconds, seconds, seconds, 0, 20};
+    all.push_back(&entries[i]);
+  }
+  const MeasuredCurve curve(all);
+  auto choice = [](double bytes, const std::string&, const std::string&) {
+    return std::string(bytes < 10'000 ? "RING LL 1" : "RING LL 2");
+  };
+  const auto grown = [&](double seconds_a_byte) {
+    return curve.at(8192, choice, [=](double bytes) { return 40e-6 + bytes * seconds_a_byte; }).seconds;
+  };
+  CHECK(grown(1e-9) == doctest::Approx(48e-6 * (40 + 8.192) / (40 + 2.048)).epsilon(1e-9));
+  const double on_the_line = 48e-6 + 6144 * 10e-6 / 1792;
+  CHECK(grown(1e-6) == doctest::Approx(on_the_line).epsilon(1e-9));
+  CHECK(curve.at(8192, choice).seconds == doctest::Approx(on_the_line).epsilon(1e-9));
+}
+
 // Up to 4 MiB latency alone, then bytes / 400 GB/s: 64 MiB of a line to 256 MiB take a quarter of it at
 // least.
 TEST_CASE("a smaller size moves no faster than a larger one") {
