@@ -155,16 +155,17 @@ void ResultTargets::write(const Comparison& comparison, std::span<const Result> 
 void ResultTargets::write(const Sweep& sweep) {
   fill(json_.get(), [&](const TextSink& sink) { write_sweep_json(sweep, sink); });
   fill(csv_.get(), [&](const TextSink& sink) { write_sweep_csv(sweep, sink); });
+  if (report_ == nullptr && !table_) return;
   const std::vector<std::string> names = sweep.names();
-  std::vector<Result> named = sweep.results();
-  for (std::size_t i = 0; i < named.size(); ++i) named[i].scenario += " (" + names[i] + ')';
-  write_report(named);
-  if (!table_) return;
+  std::vector<Result> results = sweep.results();
   ConsoleOptions options;
   options.labels.headings = short_names(sweep.axes);
   for (const SweepRow& row : sweep.rows) options.labels.rows.push_back(row.values);
   options.names = names;
-  write_file("-", table_text(sweep.results(), std::move(options)));
+  const std::string table = table_ ? table_text(results, std::move(options)) : "";
+  for (std::size_t i = 0; i < results.size(); ++i) results[i].scenario += " (" + names[i] + ')';
+  write_report(results);
+  if (table_) write_file("-", table);
 }
 
 }  // namespace foretrain::app

@@ -89,21 +89,29 @@ std::string csv_cell(std::string_view text) {
   return cell + '"';
 }
 
-void write_csv(std::span<const Result> results, const TextSink& sink) {
-  const std::vector<std::string> columns = all_columns();
+CsvLines::CsvLines() : columns_(all_columns()) {}
+
+std::string CsvLines::heading() const {
   std::string line;
-  for (const std::string& column : columns) line += (line.empty() ? "" : ",") + csv_cell(column);
-  sink(line + '\n');
-  for (const Result& result : results) {
-    std::map<std::string, std::string> cells;
-    for (auto& [column, cell] : csv_row(result)) cells[column] = std::move(cell);
-    line.clear();
-    for (const std::string& column : columns) {
-      if (&column != &columns.front()) line += ',';
-      line += csv_cell(cells[column]);
-    }
-    sink(line + '\n');
+  for (const std::string& column : columns_) line += (line.empty() ? "" : ",") + csv_cell(column);
+  return line + '\n';
+}
+
+std::string CsvLines::line_of(const Result& result) const {
+  std::map<std::string, std::string> cells;
+  for (auto& [column, cell] : csv_row(result)) cells[column] = std::move(cell);
+  std::string line;
+  for (const std::string& column : columns_) {
+    if (&column != &columns_.front()) line += ',';
+    line += csv_cell(cells[column]);
   }
+  return line + '\n';
+}
+
+void write_csv(std::span<const Result> results, const TextSink& sink) {
+  const CsvLines lines;
+  sink(lines.heading());
+  for (const Result& result : results) sink(lines.line_of(result));
 }
 
 }  // namespace foretrain

@@ -16,6 +16,17 @@ namespace foretrain {
 // the same order; a cell is empty where JSON has null. Of lists stands their length.
 void write_csv(std::span<const Result> results, const TextSink& sink);
 
+// The same line by line: the columns are found once.
+class CsvLines {
+ public:
+  CsvLines();
+  std::string heading() const;
+  std::string line_of(const Result& result) const;
+
+ private:
+  std::vector<std::string> columns_;
+};
+
 // The cells of one result by their column, as write_csv writes them.
 using CsvRow = std::vector<std::pair<std::string, std::string>>;
 CsvRow csv_row(const Result& result);

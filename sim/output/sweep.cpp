@@ -81,18 +81,14 @@ void write_sweep_json(const Sweep& sweep, const TextSink& sink) {
 }
 
 void write_sweep_csv(const Sweep& sweep, const TextSink& sink) {
-  std::string text;
-  const TextSink to_text = [&](std::string_view piece) { text += piece; };
-  write_csv({}, to_text);
+  const CsvLines lines;
   std::string head;
   for (const std::string& axis : sweep.axes) head += csv_cell(axis) + ',';
-  sink(head + text);
+  sink(head + lines.heading());
   for (const SweepRow& row : sweep.rows) {
-    std::string line;
-    for (const std::string& value : row.values) line += csv_cell(value) + ',';
-    text.clear();
-    write_csv({&row.result, 1}, to_text);
-    sink(line + text.substr(text.find('\n') + 1));
+    std::string values;
+    for (const std::string& value : row.values) values += csv_cell(value) + ',';
+    sink(values + lines.line_of(row.result));
   }
 }
 
