@@ -96,7 +96,8 @@ StepShapes::ForwardTime StepShapes::forward(std::int64_t batch) {
   StepTimes times;
   ReplayInput replayed;
   if (scenario_.profile) {
-    times = step_times(*model, *scenario_.profile, scenario_.precision, batch, scenario_.optimizer);
+    times = *shared_step_times(scenario_.model, scenario_.profile, scenario_.precision, batch,
+                               scenario_.optimizer);
     for (const StepItem& item : times.before) {
       if (item.name == "cast_weights") found->second.begin += std::max(item.device, item.host);
     }

@@ -128,13 +128,17 @@ bool has_times_of(const Profile& profile, const std::string& model, Precision pr
 
 StepTimes step_times(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
                      const Optimizer& optimizer) {
+  return step_times(model, profile, precision, batch, optimizer, OperatorCurves(model, profile, precision));
+}
+
+StepTimes step_times(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
+                     const Optimizer& optimizer, const OperatorCurves& curves) {
   if (!model.is_graph()) {
     throw Error(ErrorKind::input,
                 fmt::format("model '{}' is a mere list of parameters: it needs a step-time profile "
                             "(profile: {{ steps: ... }}), not a profile of operators",
                             model.name));
   }
-  const OperatorCurves curves(model, profile, precision);
   StepTimes out;
   out.batch = batch;
   Sum sum;

@@ -13,6 +13,8 @@
 
 namespace foretrain {
 
+class OperatorCurves;
+
 struct StepItem {
   std::string name;  // the layer's; "update", "zero_gradients", ...
   Phase phase = Phase::forward;
@@ -44,6 +46,9 @@ bool has_times_of(const Profile& profile, const std::string& model, Precision pr
 // Error (unavailable) where the profile has no times for the model and precision; says what it has.
 StepTimes step_times(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
                      const Optimizer& optimizer);
+// With the curves of the same three, made before.
+StepTimes step_times(const Model& model, const Profile& profile, Precision precision, std::int64_t batch,
+                     const Optimizer& optimizer, const OperatorCurves& curves);
 // The same, computed once for a model and a profile that several scenarios share: the points of a grid. Kept
 // as long as both live; safe from several threads.
 std::shared_ptr<const StepTimes> shared_step_times(const std::shared_ptr<const Model>& model,
