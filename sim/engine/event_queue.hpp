@@ -34,15 +34,17 @@ class EventQueue {
   // Lower priorities first at equal times. An event in the past is a fault of the caller.
   void schedule(Instant time, std::uint32_t priority, Payload payload) {
     if (time < now_ || priority > most_priority) refuse();
-    Event event{time, std::uint64_t{priority} << sequence_bits | sequence_++, std::move(payload)};
-    if (!holds_) {
-      held_ = std::move(event);
-      holds_ = true;
-      return;
+    const std::uint64_t order = std::uint64_t{priority} << sequence_bits | sequence_++;
+    if (holds_) {
+      const bool is_first = time != held_.time ? time < held_.time : order < held_.order;
+      if (!is_first) return push({time, order, std::move(payload)});
+      push(std::move(held_));
     }
-    if (before(event, held_)) std::swap(event, held_);
-    heap_.push_back(std::move(event));
-    rise(heap_.size() - 1);
+    // Member by member, as pop() reads them: a load of several that were just stored apart would wait.
+    held_.time = time;
+    held_.order = order;
+    held_.payload = std::move(payload);
+    holds_ = true;
   }
 
   // Whether the first event comes before the others of that time and priority.
@@ -61,20 +63,19 @@ class EventQueue {
   }
 
   // Takes the first event and sets the clock to its time. The queue must not be empty.
-  Event pop() {
+  Payload pop() {
+    ++processed_;
     if (holds_ && (heap_.empty() || before(held_, heap_.front()))) {
       holds_ = false;
       now_ = held_.time;
-      ++processed_;
-      return held_;
+      return std::move(held_.payload);
     }
-    Event first = std::move(heap_.front());
+    now_ = heap_.front().time;
+    Payload payload = std::move(heap_.front().payload);
     heap_.front() = std::move(heap_.back());
     heap_.pop_back();
     if (!heap_.empty()) sink(0);
-    now_ = first.time;
-    ++processed_;
-    return first;
+    return payload;
   }
 
  private:
@@ -89,15 +90,16 @@ class EventQueue {
   static bool before(const Event& a, const Event& b) {
     return a.time != b.time ? a.time < b.time : a.order < b.order;
   }
-  void rise(std::size_t i) {
-    Event moving = std::move(heap_[i]);
+  void push(Event event) {
+    std::size_t i = heap_.size();
+    heap_.emplace_back();
     while (i > 0) {
       const std::size_t parent = (i - 1) / arity;
-      if (!before(moving, heap_[parent])) break;
+      if (!before(event, heap_[parent])) break;
       heap_[i] = std::move(heap_[parent]);
       i = parent;
     }
-    heap_[i] = std::move(moving);
+    heap_[i] = std::move(event);
   }
   void sink(std::size_t i) {
     Event moving = std::move(heap_[i]);

@@ -68,8 +68,7 @@ class Simulation {
     start(0);
     draw_failure();
     while (!queue_.empty() && !is_done_) {
-      const auto event = queue_.pop();
-      handle(event.payload);
+      handle(queue_.pop());
       if (queue_.processed() > ScheduleCursor::most_events) throw too_many_events();
     }
     out_.total = now_;

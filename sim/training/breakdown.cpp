@@ -17,7 +17,9 @@ Interval clip(Interval a, Interval window) {
 // Sorted and joined, clipped to the window.
 std::vector<Interval> united(std::vector<Interval> all, Interval window) {
   std::vector<Interval> out;
-  std::sort(all.begin(), all.end(), [](Interval a, Interval b) { return a.start < b.start; });
+  const auto begins_before = [](Interval a, Interval b) { return a.start < b.start; };
+  if (!std::is_sorted(all.begin(), all.end(), begins_before))  // those of one stream are
+    std::sort(all.begin(), all.end(), begins_before);
   for (Interval each : all) {
     each = clip(each, window);
     if (each.start >= each.end) continue;

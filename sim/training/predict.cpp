@@ -330,7 +330,8 @@ Result predict_alike(const Scenario& scenario, const PredictOptions& options, co
   const StepSimulation simulation(scenario);
   if (options.network != nullptr) *options.network = simulation.network();
   const StepFactors median = simulation.at_quantile(0.5);
-  const StepOutcome outcome = simulation.run(median);
+  const StepOutcome outcome =
+      simulation.run(median, options.timeline != nullptr ? Slices::all : Slices::slowest);
   if (options.timeline != nullptr) {
     options.timeline->title = scenario.name;
     simulation.fill(*options.timeline, outcome);

@@ -1,7 +1,5 @@
 #include "sim/training/replay.hpp"
 
-#include <map>
-
 #include "sim/base/error.hpp"
 #include "sim/training/replay_engine.hpp"
 
@@ -28,14 +26,14 @@ ReplayEngine::ReplayEngine(const ReplayInput& input)
     for (const RankProgram& each : graph_.programs) made_.emplace_back(each);
     programs = made_;
   }
-  std::map<std::pair<int, double>, const HostTimes*> known;
+  HostTimesOfPrograms& host_times = input.host_times != nullptr ? *input.host_times : own_host_times_;
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     const RankClass& like = input_.classes[c];
     const auto program = static_cast<std::size_t>(like.program);
-    const HostTimes*& times = known[{like.program, like.host_factor}];
-    if (times == nullptr) times = &host_times_.emplace_back(graph_.programs[program], like.host_factor);
     ranks_[c].program = &programs[program];
-    ranks_[c].host_times = times;
+    ranks_[c].host_times =
+        &host_times.try_emplace({like.program, like.host_factor}, graph_.programs[program], like.host_factor)
+             .first->second;
     ranks_[c].compute_factor = like.compute_factor;
     ranks_[c].issued.resize(graph_.programs[program].operations.size() * ring);
     ranks_[c].joined.assign(graph_.groups.size(), 0);
@@ -49,7 +47,7 @@ ReplayResult ReplayEngine::run() {
   } else {
     // Other jobs go on for ever.
     while (!queues_[0].empty() && (own_ == ranks_.size() || finished_ < own_)) {
-      handle(queues_[0].pop().payload);
+      handle(queues_[0].pop());
     }
   }
   return result();
@@ -62,7 +60,7 @@ void ReplayEngine::run_apart() {
     Rank& rank = ranks_[c];
     EventQueue<Payload>& events = queues_[c];
     while (!rank.waiting && events.begins_before(rank.bound.time, rank.bound.priority)) {
-      handle(events.pop().payload);
+      handle(events.pop());
     }
     if (rank.instance == nullptr || rank.waiting || rank.at_bound || rank.bound.time == Time::max()) continue;
     rank.at_bound = true;

@@ -5,15 +5,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/output/timeline.hpp"
 #include "sim/training/step_graph.hpp"
 
 namespace foretrain {
+class HostTimes;
 class ReplayProgram;
-}
+}  // namespace foretrain
 
 namespace foretrain {
 
@@ -47,6 +50,8 @@ struct RankClass {
 struct ReplayInput {
   const StepGraph* graph = nullptr;
   std::span<const ReplayProgram> programs;  // of the graph, where they are made for several replays
+  // Likewise, by program and factor: those that a replay lacks are added.
+  std::map<std::pair<int, double>, HostTimes>* host_times = nullptr;
   std::vector<RankClass> classes;
   std::vector<int> class_of_rank;  // every rank of the graph; a class runs one program
   CollectiveTimer timer;

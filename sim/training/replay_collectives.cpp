@@ -24,12 +24,12 @@ void ReplayEngine::share() {
   if (!input_.sharing) return;
   std::vector<RunningCollective> all;
   for (const int id : running_) {
-    const Instance& instance = instances_.at(id);
+    const Instance& instance = instance_of(id);
     all.push_back({instance.group, instance.operation});
   }
   const std::vector<double> factors = input_.sharing(all);
   for (std::size_t i = 0; i < running_.size(); ++i) {
-    Instance& instance = instances_.at(running_[i]);
+    Instance& instance = instance_of(running_[i]);
     instance.sharing = factors[i];
     update_slowdown(running_[i], instance, queues_[0].now());
   }
@@ -46,16 +46,10 @@ void ReplayEngine::join(std::size_t c, const Issued& issued) {
   const int sequence = rank.joined[static_cast<std::size_t>(op.group)]++;
   const std::int64_t key =
       static_cast<std::int64_t>(sequence) * static_cast<std::int64_t>(graph_.groups.size()) + op.group;
-  auto [found, is_new] = id_of_.try_emplace(key, next_id_);
-  if (is_new) {
-    Instance& fresh = instances_[next_id_++];
-    fresh.group = op.group;
-    fresh.expected = members_of_group_[static_cast<std::size_t>(op.group)].size();
-    fresh.members.reserve(fresh.expected);
-    fresh.arrivals.reserve(fresh.expected);
-  }
+  auto [found, is_new] = id_of_.try_emplace(key, -1);
+  if (is_new) found->second = new_instance(op.group);
   const int id = found->second;
-  Instance& instance = instances_.at(id);
+  Instance& instance = instance_of(id);
   rank.joined_last = id;
   rank.place = static_cast<int>(instance.members.size());
   rank.waiting = true;
@@ -75,6 +69,30 @@ void ReplayEngine::join(std::size_t c, const Issued& issued) {
   } else {
     begin_together(id, instance);
   }
+}
+
+// One that has ended lends its room. Its version goes on, so that no event of its past is taken for one of
+// now.
+int ReplayEngine::new_instance(int group) {
+  if (spare_.empty()) {
+    spare_.push_back(static_cast<int>(instances_.size()));
+    instances_.emplace_back();
+  }
+  const int id = spare_.back();
+  spare_.pop_back();
+  Instance& last = instance_of(id);
+  Instance fresh;
+  fresh.members = std::move(last.members);
+  fresh.arrivals = std::move(last.arrivals);
+  fresh.changes = std::move(last.changes);
+  fresh.members.clear();
+  fresh.arrivals.clear();
+  fresh.changes.clear();
+  fresh.version = last.version;
+  fresh.group = group;
+  fresh.expected = members_of_group_[static_cast<std::size_t>(group)].size();
+  last = std::move(fresh);
+  return id;
 }
 
 void ReplayEngine::begin_apart(Instance& instance) {
@@ -180,21 +198,21 @@ void ReplayEngine::release(const Instance& instance, std::size_t place, Time end
 
 void ReplayEngine::leave(std::size_t c) {
   const int id = ranks_[c].joined_last;
-  Instance& instance = instances_.at(id);
+  Instance& instance = instance_of(id);
   const ReplayStep& op = op_of(instance.members[static_cast<std::size_t>(ranks_[c].place)]);
   release(instance, static_cast<std::size_t>(ranks_[c].place), now(c));
-  if (--instance.running == 0) instances_.erase(id);
+  if (--instance.running == 0) spare_.push_back(id);
   after_end(c, communication, op);
 }
 
 void ReplayEngine::end_collective(int id) {
-  const Instance instance = std::move(instances_.at(id));
-  instances_.erase(id);
+  const Instance& instance = instance_of(id);
   std::erase(running_, id);
   share();
   for (std::size_t i = 0; i < instance.members.size(); ++i) release(instance, i, queues_[0].now());
   for (const auto& member : instance.members)
     after_end(static_cast<std::size_t>(member.first), communication, op_of(member));
+  spare_.push_back(id);
 }
 
 }  // namespace foretrain

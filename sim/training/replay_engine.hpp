@@ -110,7 +110,7 @@ class ReplayEngine {
 
     Time* issued_in(int step) {
       return issued.data() +
-             static_cast<std::size_t>(step % ring) * static_cast<std::size_t>(program->size());
+             static_cast<std::size_t>(step) % ring * static_cast<std::size_t>(program->size());
     }
     bool is_issued(int step, int operation) const {
       return step < next_step || (step == next_step && operation < next_place);
@@ -124,6 +124,7 @@ class ReplayEngine {
 
   static constexpr int compute = static_cast<int>(StreamId::compute);
   static constexpr int communication = static_cast<int>(StreamId::communication);
+  Instance& instance_of(int id) { return instances_[static_cast<std::size_t>(id)]; }
   // Of a member of a collective.
   const ReplayStep& op_of(const std::pair<int, Issued>& member) const {
     return (*ranks_[static_cast<std::size_t>(member.first)].program)[member.second.place];
@@ -158,13 +159,15 @@ class ReplayEngine {
            rank.outstanding + (*rank.program)[rank.next_place].launches <= input_.queue_depth;
   }
   void advance_host(std::size_t c);
-  // A bit for each stream to which something was issued.
+  // Of a host that is free. A bit for each stream to which something was issued.
   unsigned issue(std::size_t c);
-  unsigned issue_step(std::size_t c);
   unsigned issue_what_fits(std::size_t c);
-  void keep_issue(std::size_t c, int place, Time begin, Time host);
+  unsigned issue_next_steps(std::size_t c);
+  // Slices of the host for the operations from `first` on that it has issued since `begin`.
+  void keep_issued(std::size_t c, int first, Time begin);
   void start_next(std::size_t c, int s);
-  void begin_kernel(std::size_t c, int s, const Issued& issued, const ReplayStep& op, Time here);
+  // Of the operation that the stream runs from now on.
+  void begin_kernel(std::size_t c, int s, const ReplayStep& op, Time here);
   // To the next of so many operations, of the next step after the last.
   static void step_on(int& step, int& place, std::size_t places) {
     if (++place < static_cast<int>(places)) return;
@@ -187,6 +190,7 @@ class ReplayEngine {
 
   // Collectives (replay_collectives.cpp).
   void join(std::size_t c, const Issued& issued);
+  int new_instance(int group);
   void begin_apart(Instance& instance);
   void begin_together(int id, Instance& instance);
   void begin_slowed(Instance& instance);
@@ -222,16 +226,16 @@ class ReplayEngine {
   const StepGraph& graph_;
   bool own_clocks_;                          // a clock for each class
   std::vector<ReplayProgram> made_;          // where the input has none
-  std::deque<HostTimes> host_times_;         // by program and speed of the host
+  HostTimesOfPrograms own_host_times_;       // likewise
   std::vector<EventQueue<Payload>> queues_;  // one, or of each class
   std::size_t own_ = 0, finished_ = 0;       // classes of ours, and of these those that have done all steps
   std::vector<int> running_;                 // collectives, on a common clock
   std::vector<std::size_t> ready_;           // classes with own clocks that may go on, in this order
   std::vector<Rank> ranks_;
   std::vector<std::vector<int>> members_of_group_;
-  std::unordered_map<int, Instance> instances_;
+  std::deque<Instance> instances_;               // by id, at places that stay
+  std::vector<int> spare_;                       // ids of those that have ended
   std::unordered_map<std::int64_t, int> id_of_;  // collectives that not all have joined
-  int next_id_ = 0;
   std::vector<ReplaySlice> slices_;
   std::vector<Time> work_;  // of each class's compute stream in the last step
 };

@@ -10,7 +10,6 @@ ReplayProgram::ReplayProgram(const RankProgram& program) : program_(&program) {
     ReplayStep step;
     step.device = static_cast<double>(operation.device.count());
     step.launches = operation.launches;
-    launches_ += operation.launches;
     step.group = operation.group;
     step.after_begin = static_cast<std::uint32_t>(after_.size());
     step.stream = static_cast<std::uint8_t>(operation.stream);
@@ -22,7 +21,6 @@ ReplayProgram::ReplayProgram(const RankProgram& program) : program_(&program) {
     }
     step.after_end = static_cast<std::uint32_t>(after_.size());
     if (operation.stream == StreamId::compute) last_compute_ = static_cast<int>(steps_.size());
-    streams_ |= 1u << step.stream;
     step.order = static_cast<std::int32_t>(places_[step.stream].size());
     places_[step.stream].push_back(static_cast<std::int32_t>(steps_.size()));
     steps_.push_back(step);
@@ -36,12 +34,11 @@ ReplayProgram::ReplayProgram(const RankProgram& program) : program_(&program) {
 }
 
 HostTimes::HostTimes(const RankProgram& program, double factor) {
-  until_.reserve(program.operations.size() + 1);
+  operations_.reserve(program.operations.size());
   between_.reserve(program.operations.size());
-  until_.emplace_back();
   for (const Operation& operation : program.operations) {
     const Time host = rounded_work(static_cast<double>(operation.host.count()) * factor);
-    until_.push_back(until_.back() + host);
+    operations_.push_back({host, operation.launches, 1u << static_cast<unsigned>(operation.stream)});
     between_.push_back(operation.launches > 1 ? host - rounded_work(static_cast<double>(host.count()) *
                                                                     (1.0 / operation.launches))
                                               : Time());

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/training/step_graph.hpp"
@@ -50,8 +52,6 @@ class ReplayProgram {
   std::span<const ChainedKernel> kernels() const { return kernels_; }  // of the compute stream, in order
   // The last of the compute stream ends a step; -1: none.
   int last_compute() const { return last_compute_; }
-  int launches() const { return launches_; }     // of the step
-  unsigned streams() const { return streams_; }  // a bit for each that has an operation
   const Operation& operation(int place) const {
     return program_->operations[static_cast<std::size_t>(place)];
   }
@@ -63,25 +63,28 @@ class ReplayProgram {
   std::vector<std::int32_t> places_[stream_count];
   std::vector<ChainedKernel> kernels_;
   int last_compute_ = -1;
-  int launches_ = 0;
-  unsigned streams_ = 0;
 };
 
-// When a host of one speed has issued each operation of a program.
+// An operation as its host issues it.
+struct HostOperation {
+  Time host;  // to issue all its launches
+  std::int32_t launches = 1;
+  std::uint32_t stream = 0;  // its bit
+};
+
+// The operations of a program on a host of one speed.
 class HostTimes {
  public:
   HostTimes(const RankProgram& program, double factor);
-  // From the begin of the program until all launches of the operation are issued, where nothing holds the
-  // host up; `place` -1: none.
-  Time until(int place) const { return until_[static_cast<std::size_t>(place + 1)]; }
-  Time host(int place) const { return until(place) - until(place - 1); }
-  Time whole() const { return until_.back(); }
-  std::span<const Time> until() const { return std::span(until_).subspan(1); }
+  std::span<const HostOperation> operations() const { return operations_; }
   // From the first launch of the operation to the last.
   Time between(int place) const { return between_[static_cast<std::size_t>(place)]; }
 
  private:
-  std::vector<Time> until_, between_;
+  std::vector<HostOperation> operations_;
+  std::vector<Time> between_;
 };
+
+using HostTimesOfPrograms = std::map<std::pair<int, double>, HostTimes>;  // by program and factor
 
 }  // namespace foretrain

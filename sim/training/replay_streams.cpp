@@ -15,77 +15,62 @@ bool ReplayEngine::is_too_far_ahead(const Rank& rank, int step) {
   return false;
 }
 
+// Operations of the step that the host is in, as many as the device's queue holds.
+inline unsigned ReplayEngine::issue_what_fits(std::size_t c) {
+  Rank& rank = ranks_[c];
+  const std::span<const HostOperation> operations = rank.host_times->operations();
+  Time* const can_start = rank.issued_in(rank.next_step);
+  const Time begin = rank.host, latency = input_.launch_latency;
+  const int first = rank.next_place, depth = input_.queue_depth;
+  auto place = static_cast<std::size_t>(first);
+  int outstanding = rank.outstanding;
+  Time host = begin;
+  unsigned issued = 0;
+  for (; place < operations.size(); ++place) {
+    const HostOperation& op = operations[place];
+    if (outstanding > 0 && outstanding + op.launches > depth) break;
+    host += op.host;
+    can_start[place] = host + latency;
+    outstanding += op.launches;
+    issued |= op.stream;
+  }
+  rank.host = host;
+  rank.outstanding = outstanding;
+  rank.next_place = static_cast<int>(place);
+  if (recorded(c, rank.next_step)) keep_issued(c, first, begin);
+  return issued;
+}
+
 // The host issues operations until all are issued, the device's queue is full, or it is a few steps ahead.
-unsigned ReplayEngine::issue(std::size_t c) {
+inline unsigned ReplayEngine::issue(std::size_t c) {
   Rank& rank = ranks_[c];
-  const ReplayProgram& program = *rank.program;
-  if (rank.blocked) {
-    if (!host_is_free(rank)) return 0;
-    rank.host = std::max(rank.host, now(c));
-    rank.blocked = false;
-  }
-  const int steps = is_ours(c) ? input_.steps : std::numeric_limits<int>::max(), size = program.size();
+  if (rank.blocked) rank.host = std::max(rank.host, now(c));
+  rank.blocked = true;
+  const unsigned issued = issue_what_fits(c);
+  return rank.next_place < rank.program->size() ? issued : issued | issue_next_steps(c);
+}
+
+unsigned ReplayEngine::issue_next_steps(std::size_t c) {
+  Rank& rank = ranks_[c];
+  const int steps = is_ours(c) ? input_.steps : std::numeric_limits<int>::max(), size = rank.program->size();
   unsigned issued = 0;
-  while (rank.next_step < steps) {
-    if (rank.next_place == 0 && is_too_far_ahead(rank, rank.next_step)) {
-      rank.blocked = true;
-      break;
-    }
-    issued |= rank.next_place == 0 && rank.outstanding + program.launches() <= input_.queue_depth
-                  ? issue_step(c)
-                  : issue_what_fits(c);
-    if (rank.next_place < size) {
-      rank.blocked = true;
-      break;
-    }
+  while (rank.next_place == size) {
     rank.next_place = 0;
-    ++rank.next_step;
+    rank.blocked = ++rank.next_step < steps;
+    if (!rank.blocked || is_too_far_ahead(rank, rank.next_step)) break;
+    issued |= issue_what_fits(c);
   }
   return issued;
 }
 
-unsigned ReplayEngine::issue_step(std::size_t c) {
-  Rank& rank = ranks_[c];
-  const HostTimes& times = *rank.host_times;
-  const Time begin = rank.host;
-  rank.host = begin + times.whole();
-  const Time last = rank.host + input_.launch_latency;  // no other leaves the range of Time
-  const std::int64_t shift = (last - times.whole()).count();
-  const std::span<const Time> until = times.until();
-  Time* const can_start = rank.issued_in(rank.next_step);
-  for (std::size_t i = 0; i < until.size(); ++i) can_start[i] = Time(shift + until[i].count());
-  const int size = rank.program->size();
-  for (int place = 0; place < size && recorded(c, rank.next_step); ++place) {
-    keep_issue(c, place, begin + times.until(place - 1), times.host(place));
+void ReplayEngine::keep_issued(std::size_t c, int first, Time begin) {
+  const Rank& rank = ranks_[c];
+  for (int place = first; place < rank.next_place; ++place) {
+    const Time host = rank.host_times->operations()[static_cast<std::size_t>(place)].host, end = begin + host;
+    if (host.count() != 0)
+      slices_.push_back({static_cast<int>(c), rank.next_step, place, Track::host, false, begin, end, host});
+    begin = end;
   }
-  rank.outstanding += rank.program->launches();
-  rank.next_place = size;
-  return rank.program->streams();
-}
-
-unsigned ReplayEngine::issue_what_fits(std::size_t c) {
-  Rank& rank = ranks_[c];
-  const ReplayProgram& program = *rank.program;
-  const bool keeps = recorded(c, rank.next_step);
-  Time* const can_start = rank.issued_in(rank.next_step);
-  unsigned issued = 0;
-  for (int& place = rank.next_place; place < program.size(); ++place) {
-    const ReplayStep& op = program[place];
-    if (rank.outstanding > 0 && rank.outstanding + op.launches > input_.queue_depth) break;
-    const Time host = rank.host_times->host(place);
-    if (keeps) keep_issue(c, place, rank.host, host);
-    rank.host += host;
-    can_start[place] = rank.host + input_.launch_latency;
-    rank.outstanding += op.launches;
-    issued |= 1u << op.stream;
-  }
-  return issued;
-}
-
-void ReplayEngine::keep_issue(std::size_t c, int place, Time begin, Time host) {
-  if (host.count() == 0) return;
-  slices_.push_back(
-      {static_cast<int>(c), ranks_[c].next_step, place, Track::host, false, begin, begin + host, host});
 }
 
 void ReplayEngine::advance_host(std::size_t c) {
@@ -109,32 +94,31 @@ void ReplayEngine::start_next(std::size_t c, int s) {
     if (!rank.is_done(stream.head_step, before)) return;
   }
   const Time here = now(c), last = rank.issued_in(stream.head_step)[place];
-  const Issued head{stream.head_step, place, last - rank.host_times->between(place), last};
-  if (head.first > here) {
-    if (stream.look_at == head.first) return;
-    stream.look_at = head.first;
-    schedule(c, head.first, EventKind::stream_ready, s, static_cast<int>(c), ++stream.version);
+  const Time first = last - rank.host_times->between(place);
+  if (first > here) {
+    if (stream.look_at == first) return;
+    stream.look_at = first;
+    schedule(c, first, EventKind::stream_ready, s, static_cast<int>(c), ++stream.version);
     return;
   }
+  stream.running = {stream.head_step, place, first, last};
   step_on(stream.head_step, stream.head, places.size());
   stream.look_at = Time(-1);
   if (op.group >= 0) {
     stream.busy = true;
-    stream.running = head;
     stream.start = here;
     ++stream.version;
-    join(c, head);
+    join(c, stream.running);
     return;
   }
-  begin_kernel(c, s, head, op, here);
+  begin_kernel(c, s, op, here);
   schedule_end(c, s);
 }
 
-void ReplayEngine::begin_kernel(std::size_t c, int s, const Issued& issued, const ReplayStep& op, Time here) {
+void ReplayEngine::begin_kernel(std::size_t c, int s, const ReplayStep& op, Time here) {
   Rank& rank = ranks_[c];
   Stream& stream = rank.streams[s];
   stream.busy = true;
-  stream.running = issued;
   stream.start = stream.updated = here;
   stream.remaining = op.device * (s == compute ? rank.compute_factor : 1.0);
   stream.slowdown = 1;
@@ -143,7 +127,8 @@ void ReplayEngine::begin_kernel(std::size_t c, int s, const Issued& issued, cons
     if (rank.instance != nullptr && !rank.counted) set_computing(rank, here, +1);
   }
   // Where all has been launched, its work cannot end before its last launch.
-  stream.tail = issued.last > here ? tail_of(issued.last, op.launches, stream.remaining) : here;
+  const Time last = stream.running.last;
+  stream.tail = last > here ? tail_of(last, op.launches, stream.remaining) : here;
   stream.worked = here + rounded_work(stream.remaining * stream.slowdown);
 }
 
@@ -192,7 +177,7 @@ void ReplayEngine::finish(std::size_t c, int s, const Issued& issued, Time start
 }
 
 void ReplayEngine::after_end(std::size_t c, int s, const ReplayStep& op) {
-  if (ranks_[c].blocked) advance_host(c);
+  if (const Rank& rank = ranks_[c]; rank.blocked && host_is_free(rank)) advance_host(c);
   const unsigned looks = op.wakes | 1u << s;
   for (int other = 0; other < stream_count; ++other) {
     if ((looks >> other & 1u) != 0) start_next(c, other);
@@ -240,13 +225,14 @@ void ReplayEngine::end_kernels(std::size_t c) {
     rank.outstanding -= kernels[k].launches;
     ++k;
     if (rank.blocked && host_is_free(rank)) {
-      stream.head = stream.ended_place = static_cast<int>(k);
-      stream.busy = false;
-      const unsigned others = issue(c) & ~(1u << compute);
-      for (int s = 0; others >> s != 0; ++s) {
-        if ((others >> s & 1u) != 0) start_next(c, s);
+      if (const unsigned others = issue(c) & ~(1u << compute); others != 0) {
+        stream.head = stream.ended_place = static_cast<int>(k);
+        stream.busy = false;
+        for (int s = 0; s < stream_count; ++s) {
+          if ((others >> s & 1u) != 0) start_next(c, s);
+        }
+        limit = free_until();
       }
-      if (others != 0) limit = free_until();
       issued = issued_until();
     }
     const ChainedKernel& next = kernels[k];
@@ -261,12 +247,14 @@ void ReplayEngine::end_kernels(std::size_t c) {
     if (slows_it && !rank.counted) set_computing(rank, start, +1);
     const double work = next.device * rank.compute_factor;
     worked = start + rounded_work(work * slowdown);
-    const Time end = last > start ? std::max(worked, tail_of(last, next.launches, work)) : worked;
+    Time end = worked;
+    if (last > start) end = std::max(end, tail_of(last, next.launches, work));
     if (end >= limit || next.ends_run) {
       stream.ended_place = static_cast<int>(k);
       stream.head = stream.ended_place;
       step_on(stream.head_step, stream.head, kernels.size());
-      begin_kernel(c, compute, {step, next.place, first, last}, (*rank.program)[next.place], start);
+      stream.running = {step, next.place, first, last};
+      begin_kernel(c, compute, (*rank.program)[next.place], start);
       return schedule_end(c, compute);
     }
     events.pass(time = end);
@@ -285,15 +273,14 @@ void ReplayEngine::handle(const Payload& what) {
     case EventKind::collective_start: {
       Rank& rank = ranks_[subject];
       rank.collective = rank.joined_last;
-      set_slowdown(subject, instances_.at(rank.collective).timing.compute_slowdown);
+      set_slowdown(subject, instance_of(rank.collective).timing.compute_slowdown);
       if (rank.instance != nullptr && rank.streams[compute].busy) set_computing(rank, now(subject), +1);
       return;
     }
     case EventKind::collective_end:
       if (own_clocks_) {
         leave(subject);
-      } else if (const auto found = instances_.find(what.subject);
-                 found != instances_.end() && found->second.version == what.version) {
+      } else if (instance_of(what.subject).version == what.version) {
         end_collective(what.subject);
       }
       return;

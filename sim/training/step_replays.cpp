@@ -135,8 +135,8 @@ ReplayInput StepSimulation::classes(bool plain, bool few) const {
   return input;
 }
 
-StepOutcome StepSimulation::run(const StepFactors& factors) const {
-  StepOutcome out = outcome(factors, true);
+StepOutcome StepSimulation::run(const StepFactors& factors, Slices slices) const {
+  StepOutcome out = outcome(factors, slices);
   out.use = step_use(out.input, out.replay, out.replay.slowest);
   known_seconds_.emplace_back(factors, out.seconds);
   return out;
@@ -146,7 +146,7 @@ double StepSimulation::seconds(const StepFactors& factors) const {
   const auto known = std::find_if(known_seconds_.begin(), known_seconds_.end(),
                                   [&](const auto& each) { return each.first == factors; });
   if (known != known_seconds_.end()) return known->second;
-  const double seconds = outcome(factors, false).seconds;
+  const double seconds = outcome(factors, Slices::none).seconds;
   known_seconds_.emplace_back(factors, seconds);
   return seconds;
 }
@@ -154,17 +154,17 @@ double StepSimulation::seconds(const StepFactors& factors) const {
 // Of ranks that run one program at many speeds the slowest is behind the others all the time: it begins every
 // collective and ends the step. Others count where they compute beside a collective while it does not. So a
 // few speeds stand for all, if a replay of all of them bears it out.
-StepOutcome StepSimulation::outcome(const StepFactors& factors, bool keeps_slices) const {
-  if (factors.plain || !has_many_speeds_) return replayed(factors, keeps_slices, false);
-  if (few_suffice_) return replayed(factors, keeps_slices, *few_suffice_);
-  StepOutcome all = replayed(factors, keeps_slices, false);
-  const double few = replayed(factors, false, true).seconds;
+StepOutcome StepSimulation::outcome(const StepFactors& factors, Slices slices) const {
+  if (factors.plain || !has_many_speeds_) return replayed(factors, slices, false);
+  if (few_suffice_) return replayed(factors, slices, *few_suffice_);
+  StepOutcome all = replayed(factors, slices, false);
+  const double few = replayed(factors, Slices::none, true).seconds;
   constexpr double rounding = 1e-6;
   few_suffice_ = std::abs(few / all.seconds - 1) <= rounding;
   return all;
 }
 
-StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slices, bool few) const {
+StepOutcome StepSimulation::replayed(const StepFactors& factors, Slices slices, bool few) const {
   StepOutcome out;
   out.input = classes(factors.plain, few);
   ReplayInput& input = out.input;
@@ -193,6 +193,7 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
   if (is_alone) {
     if (!programs_) programs_.emplace(graph_.programs.begin(), graph_.programs.end());
     input.programs = *programs_;
+    input.host_times = &host_times_;
   }
   if (!is_alone) add_others(input);
   // Collectives of ours and of others, on the wires that are asked for.
@@ -226,9 +227,9 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, bool keeps_slic
     return timing;
   };
   if (!is_alone) input.sharing = sharing_of(jobs);
-  // With many classes only the slices of the slowest are kept: most likely that of the highest factor.
-  input.keeps_slices = keeps_slices;
-  if (keeps_slices && input.classes.size() > most_recorded_classes) {
+  // The slowest is most likely that of the highest factor.
+  input.keeps_slices = slices != Slices::none;
+  if (slices == Slices::slowest || (slices == Slices::all && input.classes.size() > most_recorded_classes)) {
     const auto own = static_cast<std::ptrdiff_t>(is_alone ? input.classes.size() : input.own_classes);
     const auto slowest_class = std::max_element(
         input.classes.begin(), input.classes.begin() + own,

@@ -2,6 +2,7 @@
 // noise, uncertainty, what-ifs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,9 @@ struct CollectiveUse {
   Interference beside;  // kernels and the collective, while both run
 };
 
+// Whose slices a replay keeps.
+enum class Slices : std::uint8_t { none, slowest, all };
+
 struct StepOutcome {
   double seconds = 0;
   StepUse use;        // of the slowest rank
@@ -72,7 +76,8 @@ class StepSimulation {
   // The same scenario's step but for the change, with what is known of its cluster already.
   StepSimulation changed(const Scenario& scenario, const StepChange& change) const;
 
-  StepOutcome run(const StepFactors& factors = {}) const;
+  // Of all ranks the slices are kept only where they are asked for.
+  StepOutcome run(const StepFactors& factors = {}, Slices slices = Slices::slowest) const;
   // The step alone, without what it was spent on; factors that were replayed before are not replayed again.
   double seconds(const StepFactors& factors) const;
   // Of the outcome's last step, with waiting and running as two slices; times start at zero. Of many ranks
@@ -103,10 +108,10 @@ class StepSimulation {
   // `like` is of the same scenario; what it knows is taken over.
   StepSimulation(const Scenario& scenario, const StepChange& change,
                  std::shared_ptr<const CollectiveModel> network, const StepSimulation* like);
-  StepOutcome outcome(const StepFactors& factors, bool keeps_slices) const;
+  StepOutcome outcome(const StepFactors& factors, Slices slices) const;
   // Groups of a graph that holds several jobs begin at first_group.
   std::size_t use_of(const Operation& operation, int first_group) const;
-  StepOutcome replayed(const StepFactors& factors, bool keeps_slices, bool few) const;
+  StepOutcome replayed(const StepFactors& factors, Slices slices, bool few) const;
   ReplayInput classes(bool plain, bool few) const;
   // Cost and start of a collective as the model has it.
   void price(CollectiveUse& use, const CollectiveModel& network, double line_rate, bool measured) const;
@@ -157,6 +162,7 @@ class StepSimulation {
   // Found by the first replays.
   mutable std::vector<std::pair<StepFactors, double>> known_seconds_;
   mutable std::optional<std::vector<ReplayProgram>> programs_;  // of the graph
+  mutable HostTimesOfPrograms host_times_;
   mutable std::optional<ReplayInput> few_;
   mutable std::optional<bool> few_suffice_;  // of the many speeds of the ranks
 };

@@ -16,7 +16,7 @@ TEST_CASE("events come by time, then priority, then order of scheduling") {
   queue.schedule(Time(10), 0, 3);
   queue.schedule(Time(10), 0, 4);
   std::vector<int> order;
-  while (!queue.empty()) order.push_back(queue.pop().payload);
+  while (!queue.empty()) order.push_back(queue.pop());
   CHECK(order == std::vector<int>{3, 4, 2, 1});
   CHECK(queue.now() == Time(20));
   CHECK(queue.processed() == 4);
@@ -36,13 +36,15 @@ TEST_CASE("a random mix of scheduling and taking agrees with a stable sort") {
       expected.emplace_back(time.count(), static_cast<int>(priority), id++);
     }
     for (int i = 0; i < 15; ++i) {
-      const auto event = queue.pop();
-      seen.emplace_back(event.time.count(), static_cast<int>(event.priority()), event.payload);
+      const auto priority = static_cast<int>(queue.first_priority());
+      const int taken = queue.pop();
+      seen.emplace_back(queue.now().count(), priority, taken);
     }
   }
   while (!queue.empty()) {
-    const auto event = queue.pop();
-    seen.emplace_back(event.time.count(), static_cast<int>(event.priority()), event.payload);
+    const auto priority = static_cast<int>(queue.first_priority());
+    const int taken = queue.pop();
+    seen.emplace_back(queue.now().count(), priority, taken);
   }
   CHECK(seen.size() == expected.size());
   // Within one time, an event scheduled later with a lower priority number may still follow one that was
@@ -69,6 +71,6 @@ TEST_CASE("what comes next is told without taking it, and the clock may pass wit
   CHECK(queue.processed() == 1);
   CHECK_THROWS_AS(queue.schedule(Time(4), 0, 4), Error);
   CHECK_THROWS_AS(queue.schedule(Time(30), 256, 4), Error);
-  CHECK(queue.pop().payload == 2);
+  CHECK(queue.pop() == 2);
   CHECK(queue.size() == 2);
 }
