@@ -76,6 +76,7 @@ std::shared_ptr<const StepTimeProfile> read_step_times(const Value& map, Diagnos
   if (const auto gradients = fields.bytes("gradients")) {
     profile->gradient_bytes = static_cast<double>(gradients->count());
   }
+  if (const auto launches = fields.integer("launches")) profile->launches = static_cast<double>(*launches);
   profile->source = map.where().file;
   diagnostics.merge(own);
   return own.ok() ? profile : nullptr;

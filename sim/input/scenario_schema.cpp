@@ -59,7 +59,13 @@ const Schema& step_profile_schema() {
                 .type = Type::number,
                 .description = "part of a step that is the backward pass; 2/3 is assumed",
                 .above = 0,
-                .at_most = 0.99}}};
+                .at_most = 0.99},
+               {.name = "launches",
+                .type = Type::integer,
+                .description = "kernel launches of a step, where they were counted: shown, without effect",
+                .example = "1281",
+                .at_least = 1,
+                .at_most = 1e9}}};
   return schema;
 }
 

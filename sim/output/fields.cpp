@@ -129,6 +129,7 @@ void visit_device(const Result& result, FieldVisitor& visitor) {
   visitor.number("computing", result.gpu.computing);
   visitor.number("communicating", result.gpu.communicating);
   known_number(visitor, "launches", result.gpu.launches);
+  known_number(visitor, "launching_s", result.gpu.launching);
   visitor.end_group();
   visitor.begin_group("memory");
   known_number(visitor, "peak_bytes_per_gpu", result.memory.peak);

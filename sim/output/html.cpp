@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -152,6 +153,13 @@ std::string facts_of(const Result& r) {
     out += "<dt>" + escaped_html(name) + "</dt><dd>" + escaped_html(value) + "</dd>\n";
   };
   fact("batch", fmt::format("{} ({} a worker)", whole(r.batch_global), whole(r.batch_per_worker)));
+  if (r.gpu.launches > 0) {
+    fact("launches", whole(std::llround(r.gpu.launches)) + " a step" +
+                         (r.gpu.launching > 0 ? fmt::format(", for which the host takes {}: {} each",
+                                                            format_time(r.gpu.launching),
+                                                            format_time(r.gpu.launching / r.gpu.launches))
+                                              : ""));
+  }
   if (r.communication.collectives > 0) {
     fact("gradients", fmt::format("{} a worker in {} collectives, {} hidden",
                                   format_bytes(r.communication.bytes_per_worker), r.communication.collectives,
@@ -233,6 +241,7 @@ void write_results(std::span<const Result> results, const std::optional<Validati
     sink("<p class=\"note\">" + escaped_html(line) + "</p>\n");
   sink(breakdown_chart(results));
   sink("<p class=\"note\">The line across the end of a bar is the 90 % interval of the median step.</p>\n");
+  sink(html_launches(results));
   if (extras.timeline != nullptr) sink(html_timeline(*extras.timeline));
   sink(scaling_chart(results));
   sink(html_bandwidths(results));

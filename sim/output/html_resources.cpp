@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -144,6 +145,30 @@ std::string html_links(std::span<const Result> results) {
   if (chart.rows.empty()) return "";
   return "<h2>How busy the busiest links are</h2>\n" + legend({{3, "carries gradients"}, {5, "idle"}}) +
          svg_of(chart) + left_out(most_bars, all);
+}
+
+std::string html_launches(std::span<const Result> results) {
+  std::string rows;
+  std::size_t all = 0;
+  std::set<std::tuple<std::string, std::string, std::string>> known;
+  for (const Result& result : results) {
+    const GpuUse& gpu = result.gpu;
+    if (gpu.launches <= 0) continue;
+    const std::string count = console::whole(std::llround(gpu.launches)),
+                      each = gpu.launching > 0 ? format_time(gpu.launching / gpu.launches) : "not known";
+    if (!known.emplace(result.model, count, each).second || ++all > most_shown_results) continue;
+    rows += fmt::format(
+        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+        escaped_html(result.scenario), count, each,
+        gpu.launching > 0 ? format_time(gpu.launching) : "not known");
+  }
+  if (rows.empty()) return "";
+  return "<h2>Launches of a step</h2>\n" +
+         scrolled_table("launches of a step",
+                        "<th>scenario</th><th class=\"n\">launches</th><th class=\"n\">host, each</th><th "
+                        "class=\"n\">host, all</th>",
+                        rows) +
+         left_out(most_shown_results, all);
 }
 
 std::string html_memory(std::span<const Result> results) {

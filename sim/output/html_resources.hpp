@@ -31,6 +31,10 @@ std::string html_bandwidths(std::span<const Result> results);
 // How busy the busiest class of links is in each result; empty where nothing is sent.
 std::string html_links(std::span<const Result> results);
 
+// Kernel launches of a step and what its host takes for them, results that are alike once; empty where they
+// are not known.
+std::string html_launches(std::span<const Result> results);
+
 // What fills a GPU's memory at the peak, results that are alike once; empty where it is not known.
 std::string html_memory(std::span<const Result> results);
 

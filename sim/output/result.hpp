@@ -158,7 +158,8 @@ struct SequenceUse {
 
 struct GpuUse {
   double busy = 0, computing = 0, communicating = 0;  // fractions of the step
-  double launches = 0;                                // a step
+  double launches = 0;                                // a step, where they are known
+  double launching = 0;                               // seconds of a step that its host needs for them
 };
 
 struct Result {

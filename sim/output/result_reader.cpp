@@ -263,8 +263,10 @@ Result result_of(const Node& node) {
   result.baseline_workers = node.at("scaling").at("baseline_workers").integer<int>();
   read_communication(node, result);
   read_advice(node, result);
-  result.gpu = {node.at("gpu").at("busy").number(), node.at("gpu").at("computing").number(),
-                node.at("gpu").at("communicating").number(), node.at("gpu").at("launches").number_or_zero()};
+  const Node gpu = node.at("gpu");
+  result.gpu = {gpu.at("busy").number(), gpu.at("computing").number(), gpu.at("communicating").number(),
+                gpu.at("launches").number_or_zero()};
+  if (gpu.has("launching_s")) result.gpu.launching = gpu.at("launching_s").number_or_zero();
   result.memory = memory_of(node.at("memory"));
   if (const Node job = node.at("job"); !job.is_null()) result.job = job_of(job);
   return result;

@@ -392,7 +392,12 @@ Result predict_alike(const Scenario& scenario, const PredictOptions& options, co
   result.gpu.busy = outcome.use.busy / step.time;
   result.gpu.computing = outcome.use.computing / step.time;
   result.gpu.communicating = outcome.use.communicating / step.time;
-  result.gpu.launches = simulation.launches();
+  if (scenario.step_times) {
+    result.gpu.launches = scenario.step_times->launches;
+  } else {
+    result.gpu.launches = simulation.launches();
+    result.gpu.launching = simulation.launching();
+  }
 
   result.warnings = scenario.warnings;
   if (scenario.execution.deterministic)

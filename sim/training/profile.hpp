@@ -224,6 +224,7 @@ struct StepTimeProfile {
   double backward_fraction = 2.0 / 3;  // of forward and backward together
   Origin backward_fraction_origin = Origin::assumed;
   double gradient_bytes = 0;  // where no model is named
+  double launches = 0;        // of a step, where they were counted
   std::string source;
 };
 

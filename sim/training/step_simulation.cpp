@@ -317,6 +317,12 @@ std::size_t StepSimulation::use_of(const Operation& operation, int first_group) 
   return use_of_.at({operation.group - first_group, operation.kind, operation.bytes.count()});
 }
 
+double StepSimulation::launching() const {
+  Time sum;
+  for (const Operation& operation : graph_.programs.at(0).operations) sum += operation.host;
+  return sum.in_seconds() * contention_.factor;
+}
+
 double StepSimulation::launches() const {
   double sum = 0;
   for (const Operation& operation : graph_.programs.at(0).operations) sum += operation.launches;

@@ -98,7 +98,8 @@ class StepSimulation {
   std::int64_t batch_global() const { return batch_per_worker_ * workers_; }
   // Of all replays so far, with those of changed() ones.
   std::uint64_t events() const { return *events_; }
-  double launches() const;
+  double launches() const;   // of a step of the first worker
+  double launching() const;  // seconds that its host takes for them
   // The factors of the step that all but a share `quantile` of steps exceed, by the noise of the profile;
   // 0.5: median.
   StepFactors at_quantile(double quantile) const;

@@ -366,12 +366,13 @@ TEST_CASE("other jobs on the cluster have workers of their own") {
 
 TEST_CASE("step-time profiles: inline, from a file, with and without a model") {
   const std::string profile = "{ steps: [[32, 71 ms], [64, 130 ms]] }";
-  const Read sorted =
-      read(with(profile, "{ steps: [[64, 130 ms, 2 ms], [32, 71 ms]], backward_fraction: 0.67 }"));
+  const Read sorted = read(
+      with(profile, "{ steps: [[64, 130 ms, 2 ms], [32, 71 ms]], backward_fraction: 0.67, launches: 1281 }"));
   REQUIRE_MESSAGE(sorted.scenario, sorted.errors);
   CHECK(sorted.scenario->step_times->points[0].batch == 32);
   CHECK(sorted.scenario->step_times->points[1].spread == doctest::Approx(0.002));
   CHECK(sorted.scenario->step_times->backward_fraction_origin == Origin::measured);
+  CHECK(sorted.scenario->step_times->launches == 1281);
   CHECK(contains(errors_with(profile, "{ steps: [[32, 71], [0, 1 ms], [32], 5, [1.5, 1 ms], [2, 0 s]] }"),
                  "s.yaml:3:25: steps: '71' has no unit"));
   const std::string all =

@@ -157,6 +157,18 @@ TEST_CASE("case 4: columns of more than one GPU from the first row") {
   }
 }
 
+TEST_CASE("case 4: launches of a step, counted on their GPUs or measured on another") {
+  CHECK(predicted("4-all-reduce-fused").gpu.launches == 1281);
+  CHECK(predicted("4-all-reduce-dynamic").gpu.launches == 37644);
+  CHECK(predicted("4-all-reduce-dynamic").gpu.launching == 0);
+  const Result fused = predicted("4-any-model"),
+               unrolled = predicted("4-any-model", {"model=lstm-seq2seq-unrolled"});
+  CHECK(unrolled.gpu.launches > 2 * fused.gpu.launches);
+  CHECK(unrolled.gpu.launching > 1.5 * fused.gpu.launching);
+  // Without a count a step-time profile knows of none.
+  CHECK(predicted("5-cpu-classifier").gpu.launches == 0);
+}
+
 TEST_CASE("case 5: batch 32 from 64 and 256, and bounds from one point alone") {
   // Total = M b + M a / B through both points: 5,497 + 157,132 / B seconds.
   const JobPrediction job = *predicted("5-cpu-classifier").job;

@@ -49,7 +49,7 @@ Result example_result() {
   r.break_even = BreakEven{.bandwidth_next_node = 4.1e8, .bandwidth_hidden = 2.6e9};
   r.sensitivity = {{"network bandwidth", "10 % more", 0.0296, 1.054, true},
                    {"host", "10 % faster", 0.0312, 1, false}};
-  r.gpu = {.busy = 0.95, .computing = 0.7, .communicating = 0.71, .launches = 1283};
+  r.gpu = {.busy = 0.95, .computing = 0.7, .communicating = 0.71, .launches = 1283, .launching = 0.0077};
   r.memory = {.peak = 6.1e9,
               .parameters = 102228128,
               .gradients = 102228128,

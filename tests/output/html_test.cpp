@@ -57,6 +57,28 @@ TEST_CASE("a page holds what the result says, and nothing from elsewhere") {
   CHECK(page == page_of({&result, 1}));
 }
 
+TEST_CASE("launches of a step stand beside what the host takes for them, results that are alike once") {
+  const Result fused = example_result();
+  Result unrolled = fused, counted = fused;
+  unrolled.scenario = "unrolled";
+  unrolled.gpu.launches = 12114;
+  counted.scenario = "counted";
+  counted.gpu.launches = 37644;
+  counted.gpu.launching = 0;
+  const std::string page = page_of(std::vector{fused, fused, unrolled, counted});
+  const std::size_t begin = page.find("<h2>Launches of a step</h2>");
+  REQUIRE(begin != std::string::npos);
+  const std::string table = page.substr(begin, page.find("</table>", begin) - begin);
+  CHECK(has(table, "1,283</td><td class=\"n\">6.00 us</td><td class=\"n\">7.70 ms"));
+  CHECK(table.find("1,283") == table.rfind("1,283"));
+  CHECK(has(table, "<td>unrolled</td><td class=\"n\">12,114</td>"));
+  CHECK(has(table, "<td>counted</td><td class=\"n\">37,644</td><td class=\"n\">not known</td>"));
+  CHECK(has(page, "1,283 a step, for which the host takes 7.70 ms: 6.00 us each"));
+  Result unknown = fused;
+  unknown.gpu.launches = unknown.gpu.launching = 0;
+  CHECK_FALSE(has(page_of({&unknown, 1}), "aunches"));
+}
+
 TEST_CASE("text from files is text on the page") {
   Result result = example_result();
   result.question.clear();

@@ -62,7 +62,7 @@ TEST_CASE("a result in JSON has the documented keys") {
   CHECK(keys_of(j["remedies"][0]) == Keys{"change", "step_s", "speedup", "cost"});
   CHECK(keys_of(j["break_even"]) == Keys{"bandwidth_Bps_next_node", "bandwidth_Bps_hidden"});
   CHECK(keys_of(j["sensitivity"][0]) == Keys{"input", "change", "step_s", "speedup", "critical"});
-  CHECK(keys_of(j["gpu"]) == Keys{"busy", "computing", "communicating", "launches"});
+  CHECK(keys_of(j["gpu"]) == Keys{"busy", "computing", "communicating", "launches", "launching_s"});
   CHECK(keys_of(j["memory"]) == Keys{"peak_bytes_per_gpu", "parameters", "gradients", "optimizer",
                                      "activations", "workspace", "buckets", "capacity_bytes", "fits"});
   CHECK(keys_of(j["job"]) ==
