@@ -12,6 +12,8 @@
 #include "sim/base/error.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/document.hpp"
+#include "sim/input/file_kind.hpp"
+#include "sim/input/gunzip.hpp"
 #include "sim/input/scenario_reader.hpp"
 
 namespace foretrain::app {
@@ -47,7 +49,24 @@ std::vector<std::string> settings_of(const PredictingOptions& options) {
 
 ScenarioSource read_source(const std::string& file) {
   if (file == "-") return {standard_input(), "standard-input"};
-  return {read_file_limited(file), file};
+  std::error_code code;
+  if (!std::filesystem::exists(file, code)) {
+    // `foretrain list` shows names; a scenario is named by its file.
+    const auto ships = Catalog(data_directories()).find(DataKind::scenario, data_name(file));
+    if (ships && file.find('/') == std::string::npos)
+      throw Error({{{file},
+                    fmt::format("there is no such file; the scenario of that name that ships is {}",
+                                ships->string())}});
+  }
+  std::string text = read_file_limited(file);
+  if (is_gzip(text)) {
+    // Profiles and records are: it is one of those that was meant for something else.
+    Diagnostics diagnostics;
+    if (!refuse_other_kind(read_possibly_compressed(file), file, FileKind::scenario, diagnostics))
+      diagnostics.error({file}, "is compressed: a scenario is plain text");
+    diagnostics.throw_errors();
+  }
+  return {std::move(text), file};
 }
 
 std::string scenario_name(const ScenarioSource& source) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <span>
@@ -50,20 +51,55 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return out;
+}
+
 std::string names(std::span<const Unit> units) {
   std::string all;
   for (const Unit& unit : units) all += (all.empty() ? "" : ", ") + std::string(unit.name);
   return all;
 }
 
+// Bits and bytes differ by the case of one letter: "Gb/s" and "Gbps" are Gbit/s, "GBps" is GB/s, and "gb/s"
+// may be either.
+std::string guess_rate(std::string_view unit, std::span<const Unit> units) {
+  if (unit.size() != 4 || !(unit.ends_with("/s") || unit.ends_with("ps"))) return {};
+  const std::string prefix = lower(unit.substr(0, 1)) == "k" ? "k" : upper(unit.substr(0, 1));
+  const std::string bits = prefix + "bit/s", bytes = prefix + "B/s";
+  const bool is_rate =
+      std::any_of(units.begin(), units.end(), [&](const Unit& each) { return each.name == bits; });
+  if (!is_rate || lower(unit.substr(1, 1)) != "b") return {};
+  if (unit[1] == 'B') return bytes;
+  const bool is_open = unit.ends_with("/s") && prefix != "k" && unit[0] != prefix[0];
+  return is_open ? fmt::format("{}' or '{}", bits, bytes) : bits;
+}
+
 // The unit somebody may have meant: "Gbps" -> Gbit/s, "gb" -> GB, "sec" -> s.
-std::string_view guess(std::string_view unit, std::span<const Unit> units) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 20> spellings{{
-      {"gbps", "Gbit/s"}, {"mbps", "Mbit/s"}, {"kbps", "kbit/s"}, {"gb/s", "GB/s"}, {"gbit", "Gbit/s"},
-      {"mbit", "Mbit/s"}, {"gb", "GB"},       {"mb", "MB"},       {"kb", "kB"},     {"k", "kB"},
-      {"m", "MB"},        {"g", "GB"},        {"sec", "s"},       {"second", "s"},  {"seconds", "s"},
-      {"msec", "ms"},     {"usec", "us"},     {"hour", "h"},      {"hours", "h"},   {"days", "d"},
+std::string guess(std::string_view unit, std::span<const Unit> units) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 16> spellings{{
+      {"gbit", "Gbit/s"},
+      {"mbit", "Mbit/s"},
+      {"gb", "GB"},
+      {"mb", "MB"},
+      {"kb", "kB"},
+      {"k", "kB"},
+      {"m", "MB"},
+      {"g", "GB"},
+      {"sec", "s"},
+      {"second", "s"},
+      {"seconds", "s"},
+      {"msec", "ms"},
+      {"usec", "us"},
+      {"hour", "h"},
+      {"hours", "h"},
+      {"days", "d"},
   }};
+  if (std::string rate = guess_rate(unit, units); !rate.empty()) return rate;
   const std::string wanted = lower(unit);
   auto known = [&](std::string_view name) {
     for (const Unit& candidate : units) {
@@ -72,10 +108,10 @@ std::string_view guess(std::string_view unit, std::span<const Unit> units) {
     return false;
   };
   for (const Unit& candidate : units) {
-    if (lower(candidate.name) == wanted) return candidate.name;
+    if (lower(candidate.name) == wanted) return std::string(candidate.name);
   }
   for (const auto& [spelling, name] : spellings) {
-    if (spelling == wanted && known(name)) return name;
+    if (spelling == wanted && known(name)) return std::string(name);
   }
   return {};
 }
@@ -119,7 +155,7 @@ Parsed parse(std::string_view text, std::span<const Unit> units, std::string_vie
     }
   }
   out.error.what = fmt::format("'{}' has the unknown unit '{}': allowed are {}", whole, unit, names(units));
-  if (const std::string_view meant = guess(unit, units); !meant.empty()) {
+  if (const std::string meant = guess(unit, units); !meant.empty()) {
     out.error.what += fmt::format("; did you mean '{}'?", meant);
   }
   return out;

@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
 #include "sim/base/quantile.hpp"
+#include "sim/base/utf8.hpp"
 #include "sim/import/lines.hpp"
 #include "sim/input/diagnostics.hpp"
 #include "sim/output/json_writer.hpp"
@@ -74,6 +75,7 @@ class Reader {
           continue;
         }
         columns_ = {{0, 1}, {1, 1}, {cells.size() > 2 ? 2 : -1, 1}};
+        has_unit_ = false;
       }
       read_row(cells, where);
       constexpr std::size_t few = 20;
@@ -85,6 +87,8 @@ class Reader {
   }
 
   int count() const { return count_; }
+  // Times stood there as bare numbers, and nothing says of what.
+  bool assumed_seconds() const { return !has_unit_ && has_bare_; }
 
  private:
   static bool is_head(const std::vector<std::string>& cells) {
@@ -107,14 +111,15 @@ class Reader {
         if (columns_.time.index < 0) columns_.time = {i, unit};
       }
     }
-    if (columns_.time.unit == 0) columns_.time.unit = 1;
+    has_unit_ = columns_.time.unit > 0;
+    if (!has_unit_) columns_.time.unit = 1;
     if (columns_.deviation.unit == 0) columns_.deviation.unit = columns_.time.unit;
     if (columns_.batch.index >= 0 && columns_.time.index >= 0) return true;
     findings_.error(
         where,
         fmt::format("the head names {}: needed are a column 'batch' and a column 'seconds' (or step_ms, "
                     "time_us, ...)",
-                    fmt::join(cells, ", ")));
+                    plain_line(fmt::format("{}", fmt::join(cells, ", ")))));
     return false;
   }
 
@@ -161,6 +166,7 @@ class Reader {
       if (const auto time = parse_time(cells[index]); const auto* read = std::get_if<Time>(&time))
         return read->in_seconds();
     }
+    has_bare_ = true;
     return column.unit * number(cells, column, what, where);
   }
 
@@ -169,6 +175,7 @@ class Reader {
   char separator_ = ',';
   std::map<std::int64_t, std::vector<Row>> rows_;
   Diagnostics findings_;
+  bool has_unit_ = true, has_bare_ = false;
   int count_ = 0;
 };
 
@@ -225,6 +232,7 @@ Imported import_steps(std::string_view csv, const ImportOptions& options) {
   }
   out.summary = fmt::format("{} rows, {} batch{} from {} to {}", reader.count(), rows.size(),
                             rows.size() == 1 ? "" : "es", rows.begin()->first, rows.rbegin()->first);
+  if (reader.assumed_seconds()) out.notes.emplace_back("no unit is said of the times: taken for seconds");
   if (repeated > 0)
     out.notes.push_back(
         fmt::format("{} batches were measured several times: medians, with their standard errors", repeated));

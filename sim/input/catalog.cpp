@@ -149,9 +149,7 @@ std::optional<fs::path> Catalog::resolve(DataKind kind, const std::string& text,
                                          Diagnostics& diagnostics) const {
   std::error_code code;
   if (looks_like_path(text)) {
-    // A --set or stdin stands in no folder: its paths are those of the caller.
-    const fs::path folder = fs::exists(where.file, code) ? fs::path(where.file).parent_path() : fs::path();
-    fs::path path = folder / text;
+    fs::path path = path_beside(where.file, text);
     if (fs::is_regular_file(path, code) || (fs::exists(path, code) && !fs::is_directory(path, code)))
       return path;
     const char* problem = fs::is_directory(path, code) ? "is a folder" : "is not there";

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -12,89 +11,16 @@
 #include "sim/input/document.hpp"
 #include "sim/input/gunzip.hpp"
 #include "sim/input/model_reader.hpp"
-#include "sim/input/model_schema.hpp"
 #include "sim/input/profile_entry.hpp"
 #include "sim/input/profile_join.hpp"
 #include "sim/input/profile_json.hpp"
 #include "sim/input/result_check.hpp"
 #include "sim/input/scenario_reader.hpp"
-#include "sim/input/scenario_schema.hpp"
 #include "sim/input/topology_reader.hpp"
-#include "sim/input/topology_schema.hpp"
 #include "sim/input/workload_json.hpp"
-#include "sim/output/result.hpp"
 
 namespace foretrain {
 namespace {
-
-struct KnownSchema {
-  const char* schema;
-  FileKind kind;
-};
-constexpr std::array json_schemas{
-    KnownSchema{Profile::schema, FileKind::profile},
-    KnownSchema{Result::schema, FileKind::result},
-    KnownSchema{"foretrain/run/1", FileKind::run_record},
-    KnownSchema{"foretrain/validation/1", FileKind::validation},
-    KnownSchema{"foretrain/collective/1", FileKind::collective},
-    KnownSchema{Workload::schema, FileKind::workload},
-};
-
-// The kinds of YAML files, with the keys by which each is known.
-struct KnownKeys {
-  FileKind kind;
-  std::vector<std::string> keys;
-};
-const std::vector<KnownKeys>& yaml_kinds() {
-  static const std::vector<KnownKeys> all = [] {
-    std::vector<KnownKeys> kinds{{FileKind::scenario, scenario_schema().names()},
-                                 {FileKind::model, model_schema().names()},
-                                 {FileKind::topology, graph_schema().names()},
-                                 {FileKind::step_times, step_profile_schema().names()}};
-    kinds[2].keys.push_back("family");
-    for (const Schema* family : family_schemas()) {
-      for (const std::string& key : family->names()) kinds[2].keys.push_back(key);
-    }
-    return kinds;
-  }();
-  return all;
-}
-
-// The kind most of whose keys the file has; keys that only one kind has decide.
-FileKind kind_of(const Value& root) {
-  FileKind best = FileKind::unknown;
-  std::size_t most = 0;
-  for (const KnownKeys& candidate : yaml_kinds()) {
-    std::size_t shared = 0;
-    for (const Member& member : root.members) {
-      shared += std::find(candidate.keys.begin(), candidate.keys.end(), member.key) != candidate.keys.end();
-    }
-    if (shared > most) {
-      best = candidate.kind;
-      most = shared;
-    }
-  }
-  return best;
-}
-
-bool looks_like_json(std::string_view text, const std::string& file) {
-  if (file.ends_with(".json") || file.ends_with(".json.gz")) return true;
-  if (file.ends_with(".yaml") || file.ends_with(".yml")) return false;
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && (text[first] == '{' || text[first] == '[') &&
-         text.find("\"schema\"") != std::string_view::npos;
-}
-
-// The value of the first "schema" member, which our writers put at the beginning; parsing a whole file twice
-// would cost as much as checking it.
-std::string schema_of(std::string_view text) {
-  const std::size_t member = text.find("\"schema\"");
-  if (member == std::string_view::npos) return {};
-  const std::size_t begin = text.find('"', member + 8);
-  if (begin == std::string_view::npos) return {};
-  const std::size_t end = text.find('"', begin + 1);
-  return end == std::string_view::npos ? std::string() : std::string(text.substr(begin + 1, end - begin - 1));
-}
 
 std::string count(std::size_t number, const char* what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
@@ -116,7 +42,7 @@ CheckedFile check_json(std::string_view text, const std::string& file, Diagnosti
   CheckedFile checked;
   const std::string schema = schema_of(text);
   std::vector<std::string> known;
-  for (const KnownSchema& candidate : json_schemas) {
+  for (const KnownSchema& candidate : json_schemas()) {
     known.emplace_back(candidate.schema);
     if (schema == candidate.schema) checked.kind = candidate.kind;
   }
@@ -203,34 +129,6 @@ CheckedFile check_step_times(const Value& root, const Catalog& catalog, Diagnost
 
 }  // namespace
 
-const char* name_of(FileKind kind) {
-  switch (kind) {
-    case FileKind::unknown:
-      return "unknown";
-    case FileKind::scenario:
-      return "scenario";
-    case FileKind::model:
-      return "model";
-    case FileKind::topology:
-      return "topology";
-    case FileKind::step_times:
-      return "step-time profile";
-    case FileKind::profile:
-      return "profile";
-    case FileKind::result:
-      return "result";
-    case FileKind::run_record:
-      return "run record";
-    case FileKind::validation:
-      return "validation";
-    case FileKind::collective:
-      return "collective timing";
-    case FileKind::workload:
-      return "workload";
-  }
-  return "";
-}
-
 CheckedFile check_text(std::string_view text, const std::string& file, const Catalog& catalog,
                        Diagnostics& diagnostics) {
   // Step times may be JSON, without a schema.
@@ -238,7 +136,7 @@ CheckedFile check_text(std::string_view text, const std::string& file, const Cat
   if (looks_like_json(text, file) && !has_steps) return check_json(text, file, diagnostics);
   Diagnostics own;
   const std::optional<Value> root = parse_document(text, file, own);
-  const FileKind kind = root && root->is_map() ? kind_of(*root) : FileKind::unknown;
+  const FileKind kind = root ? kind_of(*root) : FileKind::unknown;
   if (kind == FileKind::scenario) return check_scenario(text, file, catalog, diagnostics);
   CheckedFile checked;
   if (root && kind == FileKind::unknown) {

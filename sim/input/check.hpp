@@ -8,26 +8,11 @@
 
 #include "sim/input/catalog.hpp"
 #include "sim/input/diagnostics.hpp"
+#include "sim/input/file_kind.hpp"
 
 namespace foretrain {
 
 struct Scenario;
-
-enum class FileKind {
-  unknown,
-  scenario,
-  model,
-  topology,
-  step_times,  // a step-time profile in YAML
-  profile,
-  result,
-  run_record,
-  validation,
-  collective,
-  workload  // what import kineto writes
-};
-// "scenario", "run record"
-const char* name_of(FileKind kind);
 
 // A file that was checked: its kind by its content, and what it holds in a few words.
 struct CheckedFile {

@@ -3,16 +3,22 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/base/utf8.hpp"
 #include "sim/input/job_reader.hpp"
 #include "sim/input/scalars.hpp"
 
 namespace foretrain {
 namespace {
 
-std::vector<std::string> cells_of(std::string_view line) {
+char separator_of(std::string_view head) {
+  if (head.find(',') != std::string_view::npos) return ',';
+  return head.find(';') != std::string_view::npos ? ';' : '\t';
+}
+
+std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells;
   for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t end = std::min(line.find(',', at), line.size());
+    const std::size_t end = std::min(line.find(separator, at), line.size());
     std::string_view cell = line.substr(at, end - at);
     while (cell.starts_with(' ')) cell.remove_prefix(1);
     while (cell.ends_with(' ') || cell.ends_with('\r')) cell.remove_suffix(1);
@@ -36,14 +42,18 @@ std::shared_ptr<const Curve> parse_curve(std::string_view text, const std::strin
   std::map<std::string, std::vector<std::pair<double, double>>> runs;
   const std::size_t before = diagnostics.error_count();
   bool has_head = false;
+  char separator = ',';
   int line = 0;
+  if (constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; text.starts_with(byte_order_mark))
+    text.remove_prefix(byte_order_mark.size());
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view row = text.substr(at, end - at);
     at = end + 1;
     ++line;
     if (row.empty() || row == "\r" || row.starts_with('#')) continue;
-    const std::vector<std::string> cells = cells_of(row);
+    if (!has_head) separator = separator_of(row);
+    const std::vector<std::string> cells = cells_of(row, separator);
     const SourceLocation where{file, line, 0};
     if (!has_head) {
       has_head = true;
@@ -61,7 +71,9 @@ std::shared_ptr<const Curve> parse_curve(std::string_view text, const std::strin
       }
       if (columns.x < 0 || columns.value < 0) {
         diagnostics.error(where,
-                          "a curve has a column 'updates' or 'epochs' and a column 'loss' or 'accuracy'");
+                          fmt::format("a curve has a column 'updates' or 'epochs' and a column 'loss' or "
+                                      "'accuracy'; the head names '{}'",
+                                      plain_line(fmt::format("{}", fmt::join(cells, "', '")))));
         return nullptr;
       }
       continue;
@@ -80,6 +92,7 @@ std::shared_ptr<const Curve> parse_curve(std::string_view text, const std::strin
                                 ? cells[static_cast<std::size_t>(columns.run)]
                                 : std::string();
     const double x = number(columns.x), value = number(columns.value);
+    if (x < 0) diagnostics.error(where, "a curve begins at 0 updates or epochs, or later");
     auto& points = runs[run];
     if (!points.empty() && x <= points.back().first) {
       diagnostics.error(where, "a curve ascends in its updates or epochs");

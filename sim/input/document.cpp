@@ -288,6 +288,12 @@ std::string read_file_limited(const std::filesystem::path& path, std::size_t lim
   return text;
 }
 
+std::filesystem::path path_beside(const std::string& file, const std::filesystem::path& path) {
+  std::error_code code;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  return std::filesystem::is_directory(folder, code) ? folder / path : path;
+}
+
 std::optional<Value> read_document(const std::filesystem::path& path, Diagnostics& diagnostics,
                                    const DocumentLimits& limits) {
   std::string text;

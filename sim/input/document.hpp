@@ -62,6 +62,9 @@ std::optional<Value> parse_document(std::string_view text, const std::string& fi
 // read, is a folder or is larger.
 std::string read_file_limited(const std::filesystem::path& path, std::size_t limit = DocumentLimits().bytes);
 
+// Where a path is that `file` names: beside it. What no file names (--set, standard input) is the caller's.
+std::filesystem::path path_beside(const std::string& file, const std::filesystem::path& path);
+
 // read_file_limited and parse_document; a file that cannot be read is a finding as well.
 std::optional<Value> read_document(const std::filesystem::path& path, Diagnostics& diagnostics,
                                    const DocumentLimits& limits = {});

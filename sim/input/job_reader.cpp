@@ -30,6 +30,9 @@ class JobReader {
     read_price();
     made_.power = job_.power("power");
     read_workers(job_.fields("workers"), made_.workers);
+    if (made_.workers.fixed && context_.workers > 0 && *made_.workers.fixed > context_.workers)
+      refuse(job_.fields("workers").where("fixed"),
+             fmt::format("fixed: {} workers, the cluster has {}", *made_.workers.fixed, context_.workers));
     read_curve();
     read_schedule();
     read_learning_rate();
@@ -111,9 +114,7 @@ class JobReader {
     const auto name = job_.text("curve");
     if (!name || !job_.has("curve")) return;
     const SourceLocation where = job_.where("curve");
-    std::filesystem::path path(*name);
-    if (path.is_relative() && !where.file.empty())
-      path = std::filesystem::path(where.file).parent_path() / path;
+    const std::filesystem::path path = path_beside(where.file, *name);
     try {
       made_.curve = parse_curve(read_file_limited(path), path.string(), diagnostics_);
     } catch (const Error& wrong) {

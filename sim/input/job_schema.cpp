@@ -11,6 +11,12 @@ KeySpec at_least(double bound, KeySpec made) {
   made.at_least = bound;
   return made;
 }
+// A fraction of a whole.
+KeySpec part(KeySpec made) {
+  made.at_least = 0;
+  made.at_most = 1;
+  return made;
+}
 KeySpec words(std::vector<std::string> allowed, KeySpec made) {
   made.allowed = std::move(allowed);
   return made;
@@ -72,8 +78,8 @@ const Schema& observed_schema() {
        words({"each", "sum"},
              key("direction", Type::text,
                  "whether the rate counts each direction or the sum of both; open where not given")),
-       at_least(0, key("gpu_busy", Type::number, "part of the time in which a kernel runs")),
-       at_least(0, key("processor", Type::number, "part of a node's cores that is busy")),
+       part(key("gpu_busy", Type::number, "part of the time in which a kernel runs", {}, "0.98")),
+       part(key("processor", Type::number, "part of a node's cores that is busy", {}, "0.28")),
        above(0, key("checkpoint", Type::bytes, "size of a checkpoint")),
        above(0, key("tolerance", Type::number, "relative deviation that still counts as agreement", "0.1")),
        key("open", Type::list,

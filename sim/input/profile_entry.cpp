@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/input/fields.hpp"
+#include "sim/input/file_kind.hpp"
 #include "sim/input/profile_join.hpp"
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
@@ -69,6 +70,14 @@ std::shared_ptr<const StepTimeProfile> read_step_times(const Value& map, Diagnos
   }
   std::sort(profile->points.begin(), profile->points.end(),
             [](const auto& a, const auto& b) { return a.batch < b.batch; });
+  for (std::size_t i = 1; i < profile->points.size(); ++i) {
+    const auto &less = profile->points[i - 1], &more = profile->points[i];
+    if (more.seconds >= less.seconds) continue;
+    own.warning(fields.where("steps"),
+                fmt::format("steps: a batch of {} takes less time than one of {}: is that so?", more.batch,
+                            less.batch));
+    break;
+  }
   if (const auto fraction = fields.number("backward_fraction")) {
     profile->backward_fraction = *fraction;
     profile->backward_fraction_origin = Origin::measured;
@@ -101,7 +110,7 @@ bool has_step_times(const std::filesystem::path& path) {
 ProfileChoice read_step_file(const std::filesystem::path& path, Diagnostics& diagnostics) {
   ProfileChoice choice;
   const auto root = read_document(path, diagnostics);
-  if (!root) return choice;
+  if (!root || refuse_other_kind(*root, FileKind::step_times, diagnostics)) return choice;
   choice.step_times = read_step_times(*root, diagnostics);
   choice.names = {data_name(path)};
   return choice;

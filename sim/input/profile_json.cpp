@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/input/catalog.hpp"
 #include "sim/input/gunzip.hpp"
 #include "sim/input/json_archive.hpp"
 #include "sim/input/json_object.hpp"
@@ -269,7 +270,9 @@ std::optional<Profile> parse_profile(std::string_view json, const std::string& f
 std::optional<Profile> read_profile(const std::filesystem::path& path, Diagnostics& diagnostics,
                                     const std::optional<OperatorUse>& use) {
   try {
-    return parse_profile(read_possibly_compressed(path), path.string(), diagnostics, use);
+    auto profile = parse_profile(read_possibly_compressed(path), path.string(), diagnostics, use);
+    if (profile) profile->name = data_name(path);  // messages call it as a scenario does
+    return profile;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input) throw;
     diagnostics.add(error);

@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "sim/base/parse_units.hpp"
 #include "sim/input/document.hpp"
 #include "sim/input/fields.hpp"
+#include "sim/input/file_kind.hpp"
 #include "sim/input/job_reader.hpp"
 #include "sim/input/job_schema.hpp"
 #include "sim/input/model_reader.hpp"
 #include "sim/input/model_schema.hpp"
 #include "sim/input/optimizer_reader.hpp"
+#include "sim/input/overrides.hpp"
 #include "sim/input/profile_entry.hpp"
+#include "sim/input/profile_join.hpp"
 #include "sim/input/resolved_inputs.hpp"
 #include "sim/input/scalars.hpp"
 #include "sim/input/scenario_schema.hpp"
@@ -28,46 +33,6 @@
 
 namespace foretrain {
 namespace {
-
-Value* member_of(Value& map, std::string_view key) {
-  for (Member& member : map.members) {
-    if (member.key == key) return &member.value;
-  }
-  return nullptr;
-}
-
-// "strategy.kind" and "strategy.data.kind" name the same key, in whichever form the file has it; of the two
-// keys of `batch` one takes the other's place, and so do keys of one fusion those of another.
-std::string normal_path(Value& root, const std::string& path, const std::string& value) {
-  static const std::string strategy = "strategy.", data = "strategy.data.";
-  if (path.starts_with(strategy) && path != "strategy.data") {
-    Value* map = member_of(root, "strategy");
-    Value* long_form = map == nullptr ? nullptr : member_of(*map, "data");
-    const std::string key = path.substr((path.starts_with(data) ? data : strategy).size());
-    if (map == nullptr) return path;
-    make_room(long_form != nullptr ? *long_form : *map, key, value);
-    return (long_form != nullptr ? data : strategy) + key;
-  }
-  for (const auto& [own, other] : {std::pair("batch.per_worker", "global"), {"batch.global", "per_worker"}}) {
-    if (path != own) continue;
-    if (Value* batch = member_of(root, "batch")) {
-      std::erase_if(batch->members, [key = other](const Member& each) { return each.key == key; });
-    }
-  }
-  return path;
-}
-
-void apply_overrides(Value& root, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
-  for (const std::string& text : overrides) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      diagnostics.error({"--set " + text}, "takes PATH=VALUE, as in --set cluster.nodes=4");
-      continue;
-    }
-    const std::string value = text.substr(equals + 1);
-    set_value(root, normal_path(root, text.substr(0, equals), value), value, diagnostics);
-  }
-}
 
 class Reader {
  public:
@@ -174,6 +139,7 @@ class Reader {
       if (scenario_.model) return;
       Diagnostics own;
       described = read_document(*path, own);
+      if (described && refuse_other_kind(*described, FileKind::model, own)) described.reset();
       if (described) scenario_.model = foretrain::read_model(*described, own, sequence);
       diagnostics_.merge(own);
       // What is said of a model is said of each scenario that has it.
@@ -574,10 +540,38 @@ class Reader {
                     asked, measured.front(), measured.front() == 1 ? "" : "s", asked));
   }
 
+  // Families of CPU workers exchange by Gloo, whatever the profile is of.
+  void check_device() {
+    const Topology& topology = scenario_.cluster.topology;
+    if (!scenario_.profile || scenario_.profile->device != "cuda" || topology.workers.empty()) return;
+    if (!workers_are_cpus(topology, nullptr) || topology.workers.size() < 2) return;
+    diagnostics_.warning(
+        fields_.where("cluster"),
+        fmt::format(
+            "cluster: the workers of '{}' are CPUs and exchange by Gloo, the profile was measured on {}: "
+            "for GPUs take nvlink-node or ethernet-nodes",
+            topology.name, device_of(*scenario_.profile)));
+  }
+
+  // A model beside step times has gradients of its own.
+  void check_gradients() {
+    if (!scenario_.step_times || scenario_.step_times->gradient_bytes <= 0 || !scenario_.model) return;
+    constexpr double element = 4, agreement = 0.05;
+    const double given = scenario_.step_times->gradient_bytes,
+                 own = element * static_cast<double>(scenario_.model->parameter_count());
+    if (std::abs(given - own) <= agreement * own) return;
+    diagnostics_.warning(
+        fields_.where("profile"),
+        fmt::format("profile.gradients: {} beside the model '{}', whose gradients of {} are taken",
+                    format_bytes(given), scenario_.model->name, format_bytes(own)));
+  }
+
   // What must stand together. A part that was wrong in itself is not reported as missing.
   void check_parts() {
     check_algorithm();
     check_threads();
+    check_device();
+    check_gradients();
     if (fields_.has("workload")) {
       const bool has_gradients = scenario_.model && !scenario_.model->parameters.empty();
       if (scenario_.model && !has_gradients && scenario_.cluster.topology.workers.size() > 1 &&
@@ -677,11 +671,12 @@ class Reader {
 std::optional<Scenario> parse_scenario(std::string_view text, const std::string& file, const Catalog& catalog,
                                        const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
   Diagnostics own;
-  std::optional<Value> root = parse_document(text, file, own);
+  std::optional<Value> root;
+  if (!refuse_other_kind(text, file, FileKind::scenario, own)) root = parse_document(text, file, own);
   std::optional<Scenario> scenario;
   if (root && !root->is_map()) {
     own.error(root->where(), fmt::format("a scenario is a map of keys, this is {}", name_of(root->kind)));
-  } else if (root) {
+  } else if (root && !refuse_other_kind(*root, FileKind::scenario, own)) {
     apply_overrides(*root, overrides, own);
     scenario = Reader(*root, catalog, own).read();
     scenario->name = data_name(file);

@@ -15,6 +15,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t longest_allowed = 10'000'000;
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 class LengthReader {
  public:
@@ -36,8 +37,7 @@ class LengthReader {
   }
 
   void file(const Value& value) {
-    std::filesystem::path path = value.text;
-    if (path.is_relative() && value.file) path = std::filesystem::path(*value.file).parent_path() / path;
+    const std::filesystem::path path = path_beside(value.where().file, value.text);
     std::string text;
     try {
       text = read_file_limited(path);
@@ -47,6 +47,7 @@ class LengthReader {
     }
     const std::size_t before = diagnostics_.error_count();
     constexpr std::size_t few_errors = 20;
+    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     int number = 0;
     for (std::size_t at = 0; at < text.size() && diagnostics_.error_count() <= before + few_errors;) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -65,14 +66,18 @@ class LengthReader {
  private:
   void line(std::string_view text, const SourceLocation& where) {
     std::vector<std::string> words;
+    constexpr const char* separators = ",; \t\r";
     for (std::size_t at = 0; at < text.size();) {
-      const std::size_t begin = text.find_first_not_of(", \t\r", at);
+      const std::size_t begin = text.find_first_not_of(separators, at);
       if (begin == std::string_view::npos) break;
-      const std::size_t end = std::min(text.find_first_of(", \t\r", begin), text.size());
+      const std::size_t end = std::min(text.find_first_of(separators, begin), text.size());
       words.emplace_back(text.substr(begin, end - begin));
       at = end;
     }
-    if (words.empty() || words[0][0] == '#' || std::isalpha(static_cast<unsigned char>(words[0][0]))) return;
+    if (words.empty() || words[0][0] == '#') return;
+    const bool is_head = !has_rows_ && std::isalpha(static_cast<unsigned char>(words[0][0]));
+    has_rows_ = true;
+    if (is_head) return;
     if (words.size() > 2) {
       diagnostics_.error(where, "lengths: a line is a length, or a length and a number of samples");
       return;
@@ -82,6 +87,7 @@ class LengthReader {
 
   Diagnostics& diagnostics_;
   std::map<std::int64_t, double> weights_;
+  bool has_rows_ = false;
 };
 
 }  // namespace

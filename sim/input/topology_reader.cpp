@@ -9,6 +9,7 @@
 #include "sim/base/spelling.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/fields.hpp"
+#include "sim/input/file_kind.hpp"
 #include "sim/input/graph_reader.hpp"
 #include "sim/input/topology_schema.hpp"
 #include "sim/network/changes.hpp"
@@ -120,13 +121,18 @@ Value joined(const Value& file, const Value& cluster) {
   return all;
 }
 
+// Each finding of an Error at the place that led to it.
+void tell(const Error& error, const Value& at, Diagnostics& diagnostics) {
+  for (const Diagnostic& finding : error.diagnostics()) diagnostics.error(at.where(), finding.text());
+}
+
 // What one item of a list does to a topology; an Error is a finding at its place.
 template <typename Change>
 void tell_error(const Value& item, Diagnostics& diagnostics, Change change) {
   try {
     change();
   } catch (const Error& error) {
-    diagnostics.error(item.where(), error.what());
+    tell(error, item, diagnostics);
   }
 }
 
@@ -145,12 +151,19 @@ Cluster read_family(const std::string& family, const std::string& name, const Va
   }
   try {
     Cluster made{build(family, fields), name};
+    const std::int64_t nics = fields.integer("nics").value_or(1),
+                       gpus = fields.integer("gpus_per_node").value_or(nics);
+    if (nics > gpus)
+      diagnostics.warning(
+          fields.has("nics") ? fields.where("nics") : cluster.where(),
+          fmt::format("nics: {} of them for {} GPUs of a node: a GPU has one here, and {} stay idle", nics,
+                      gpus, nics - gpus));
     made.topology.name = name;
     read_changes(cluster, made.topology, diagnostics);
     if (diagnostics.error_count() > before) return {};
     return made;
   } catch (const Error& error) {
-    diagnostics.error(cluster.where(), error.what());
+    tell(error, cluster, diagnostics);
     return {};
   }
 }
@@ -243,7 +256,7 @@ Cluster read_cluster(const Value& cluster, const Catalog& catalog, Diagnostics& 
   const auto path = catalog.resolve(DataKind::topology, name, topology->where(), diagnostics);
   if (!path) return {};
   const auto file = read_document(*path, diagnostics);
-  if (!file) return {};
+  if (!file || refuse_other_kind(*file, FileKind::topology, diagnostics)) return {};
   if (cluster.find("other_gpus") == nullptr) copy_other_gpus(*file);
   return read_topology_file(*file, data_name(*path), cluster, diagnostics);
 }

@@ -144,7 +144,8 @@ std::vector<Schema> make_fabrics(const std::vector<KeySpec>& nodes) {
 
 std::vector<Schema> make_families() {
   const KeySpec topology = key("topology", Type::text, "the family, or a file of topologies/");
-  const KeySpec gpus = required(count("gpus_per_node", "GPUs of a node", most_per_node));
+  KeySpec gpus = required(count("gpus_per_node", "GPUs of a node", most_per_node));
+  gpus.usual_high = 72;  // the largest NVLink domain that is sold
   const KeySpec inside = map_of("inside", "what joins the GPUs of a node", inside_schema());
   const KeySpec network = map_of("network", "the network between nodes", network_schema());
 

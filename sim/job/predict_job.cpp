@@ -181,9 +181,12 @@ class JobPredictor {
       return;
     }
     const double needed = 0.01 / std::fabs(slope);
-    out_.answers.push_back(fmt::format("At the curve's end 0.01 of {} costs {:.0f} updates: {}{}.", what,
-                                       needed, format_time(needed * last.step),
-                                       money(hours(needed * last.step))));
+    const double end = job.curve->by_epochs ? out_.epochs : static_cast<double>(out_.updates);
+    const bool ends_before = std::any_of(job.curve->runs.begin(), job.curve->runs.end(),
+                                         [&](const auto& points) { return points.back().first > end; });
+    out_.answers.push_back(fmt::format("At the {} end 0.01 of {} costs {:.0f} updates: {}{}.",
+                                       ends_before ? "job's" : "curve's", what, needed,
+                                       format_time(needed * last.step), money(hours(needed * last.step))));
   }
 
   const Job& job_;
@@ -324,6 +327,9 @@ Error located(const Error& error, const Scenario& scenario) {
   for (Diagnostic& finding : findings) {
     if (finding.where.file.empty()) finding.where = {scenario.file, 1, 1};
   }
+  // A value that was let pass with a hint may be why.
+  for (const std::string& hint : scenario.warnings)
+    if (hint.find(" is implausible ") != std::string::npos) findings.push_back({{}, hint});
   return Error(std::move(findings), error.kind());
 }
 

@@ -62,6 +62,19 @@ std::string phase_table(const JobPrediction& job) {
   return table.text("    ");
 }
 
+std::string target_text(const JobPrediction& job) {
+  const JobTarget& target = *job.target;
+  const std::string what = fmt::format("{} {:g}", target.what, target.value);
+  if (target.updates <= 0)
+    return what + (target.reached ? " is met where the curve begins" : " is not reached on the curve");
+  if (target.updates > static_cast<double>(job.updates))
+    return fmt::format("{} takes {:.0f} updates: the job ends after {}", what, target.updates,
+                       whole(job.updates));
+  return fmt::format("{} after {:.0f} updates, {} ({} to {}, of {} run{}){}", what, target.updates,
+                     format_time(target.time), format_time(target.low), format_time(target.high), target.runs,
+                     target.runs == 1 ? "" : "s", target.reached ? "" : ": not by every run");
+}
+
 }  // namespace
 
 std::string job_details(const JobPrediction& job, const TextStyle& style) {
@@ -94,16 +107,7 @@ std::string job_details(const JobPrediction& job, const TextStyle& style) {
     if (job.speedup->cost) against += fmt::format(", {} x cheaper", ratio(*job.speedup->cost));
     line("against", against);
   }
-  if (job.target) {
-    const JobTarget& target = *job.target;
-    line("target",
-         target.updates > 0
-             ? fmt::format("{} {:g} after {:.0f} updates, {} ({} to {}, of {} run{}){}", target.what,
-                           target.value, target.updates, format_time(target.time), format_time(target.low),
-                           format_time(target.high), target.runs, target.runs == 1 ? "" : "s",
-                           target.reached ? "" : ": not by every run, or not within the job")
-             : fmt::format("{} {:g} is not reached on the curve", target.what, target.value));
-  }
+  if (job.target) line("target", target_text(job));
   if (!job.assumption.empty()) line("assumed", job.assumption);
   for (const std::string& answer : job.answers) line("", answer);
   return out;

@@ -32,6 +32,11 @@ TEST_CASE("quantities are read with their unit, and nothing else is") {
   auto reason = [](auto result) { return std::get<UnitError>(result).what; };
   CHECK(reason(parse_rate("10")).find("has no unit") != std::string::npos);
   CHECK(reason(parse_rate("10 Gbps")).find("did you mean 'Gbit/s'?") != std::string::npos);
+  for (const char* bits : {"10 Gb/s", "10 gbps", "10 Gbit"})
+    CHECK(reason(parse_rate(bits)).find("did you mean 'Gbit/s'?") != std::string::npos);
+  CHECK(reason(parse_rate("10 GBps")).find("did you mean 'GB/s'?") != std::string::npos);
+  CHECK(reason(parse_rate("10 gb/s")).find("did you mean 'Gbit/s' or 'GB/s'?") != std::string::npos);
+  CHECK(reason(parse_rate("10 kb/s")).find("did you mean 'kbit/s'?") != std::string::npos);
   CHECK(reason(parse_bytes("10 gb")).find("did you mean 'GB'?") != std::string::npos);
   CHECK(reason(parse_bytes("-1 MB")).find("negative") != std::string::npos);
   CHECK(reason(parse_time("nan s")).find("not a time") != std::string::npos);

@@ -111,3 +111,16 @@ TEST_CASE("import as a user types it wrong") {
   input.input = "batch,seconds\n32,0.071\n";
   CHECK(holds(run_foretrain({"import", "steps", "-", "-o", "-"}, input).out, "[[32, 71 ms]]"));
 }
+
+TEST_CASE("that bare numbers are taken for seconds is said where nothing else says it") {
+  const auto notes = [](std::string_view csv) {
+    ImportOptions options;
+    options.file = "t.csv";
+    return import_steps(csv, options).notes;
+  };
+  const std::vector<std::string> said{"no unit is said of the times: taken for seconds"};
+  CHECK(notes("batch,time\n32,0.071\n64,0.13\n") == said);
+  CHECK(notes("32,0.071\n64,0.13\n") == said);
+  CHECK(notes("batch,time\n32,71 ms\n64,130 ms\n").empty());
+  CHECK(notes("batch,step_ms\n32,71\n64,130\n").empty());
+}

@@ -28,4 +28,18 @@ TEST_CASE("what is wrong with a curve is told by line") {
   CHECK(errors("updates,loss\n1\n").starts_with("c.csv:2: a value is missing"));
   CHECK(errors("updates,loss\n2,1\n1,1\n").starts_with("c.csv:3: a curve ascends"));
   CHECK(errors("updates,loss\n").starts_with("c.csv: the curve has no points"));
+  CHECK(errors("epoch,loss\n1,2\n").ends_with("; the head names 'epoch', 'loss'"));
+  CHECK(errors("epochs,loss\n-5,4\n90,2\n").starts_with("c.csv:2: a curve begins at 0"));
+}
+
+TEST_CASE("a curve may be separated by semicolons or tabs and begin with a byte-order mark") {
+  for (const char* text : {"epochs;loss\r\n0;4\r\n90;2\r\n", "epochs\tloss\n0\t4\n90\t2\n",
+                           "\xef\xbb\xbf"
+                           "epochs,loss\n0,4\n90,2\n"}) {
+    CAPTURE(text);
+    Diagnostics diagnostics;
+    const auto curve = parse_curve(text, "c.csv", diagnostics);
+    REQUIRE(curve);
+    CHECK(curve->runs[0] == std::vector<std::pair<double, double>>{{0, 4}, {90, 2}});
+  }
 }

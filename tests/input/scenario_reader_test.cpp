@@ -574,3 +574,32 @@ TEST_CASE("a cluster of two types of GPU, each by its profile") {
   CHECK(read(mixed("[{ from: 4, profile: h200 }]", "")).errors.find("knows one type of GPU") !=
         std::string::npos);
 }
+
+TEST_CASE("keys that contradict each other are said") {
+  const std::string steps = "profile: { steps: [[32, 71 ms], [64, 130 ms]] }";
+  CHECK(
+      read(with(steps, "profile: { steps: [[32, 71 ms], [64, 130 ms]], gradients: 1 kB }")).warnings ==
+      "s.yaml:3:10: profile.gradients: 1.00 kB beside the model 's', whose gradients of 244 MB are taken\n");
+  CHECK(read(with(steps, "profile: { steps: [[32, 71 ms], [64, 130 ms]], gradients: 244 MB }")).warnings ==
+        "");
+  CHECK(read(with(steps, "profile: { steps: [[32, 71 ms], [64, 30 ms]] }")).warnings ==
+        "s.yaml:3:19: steps: a batch of 64 takes less time than one of 32: is that so?\n");
+  CHECK(errors_with("job: { epochs: 90,", "job: { epochs: 90, workers: { fixed: 9 },") ==
+        "s.yaml:14:38: fixed: 9 workers, the cluster has 8\n");
+  CHECK(errors_with("precision: bf16\n", "precision: bf16\nobserved: { gpu_busy: 98 }\n")
+            .find("it must be at most 1") != std::string::npos);
+  const std::string on_cpus =
+      "model: resnet50\nprofile: h100\nprecision: bf16\nbatch: { per_worker: 64 }\n"
+      "cluster: { topology: one-node, workers: 2 }\n";
+  CHECK(
+      read(on_cpus).warnings.find("the workers of 'one-node' are CPUs and exchange by Gloo, the profile was "
+                                  "measured on NVIDIA H100") != std::string::npos);
+}
+
+TEST_CASE("a profile is called by its file") {
+  const Read made = read(
+      "model: resnet50\nprofile: [h100, two-nodes-tcp-10-gbit]\nprecision: bf16\nbatch: { per_worker: 64 }\n"
+      "cluster: { topology: nvlink-node, gpus_per_node: 1 }\n");
+  REQUIRE(made.scenario);
+  CHECK(made.scenario->profile->name == "h100 + two-nodes-tcp-10-gbit");
+}

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "sim/input/catalog.hpp"
 #include "sim/network/routes.hpp"
 
@@ -188,4 +190,29 @@ TEST_CASE("ranges that overlap, and sites without a node") {
   CHECK(errors_of(wan + "nodes: 2\nsites: 3\n").find("wan: 3 sites have only 2 nodes") != std::string::npos);
   const Topology sites = read(wan + "nodes: 4\nsites: 3\n").topology;
   CHECK(find_vertex(sites, "site2") >= 0);
+}
+
+TEST_CASE("what cannot be of a cluster's numbers is hinted at") {
+  const auto warnings = [](const std::string& text) {
+    Diagnostics diagnostics;
+    const auto root = parse_document(text, "c.yaml", diagnostics);
+    REQUIRE(root);
+    CHECK_FALSE(read_cluster(*root, Catalog({FORETRAIN_SOURCE_DIR}), diagnostics).topology.workers.empty());
+    std::string all;
+    for (const Diagnostic& hint : diagnostics.warnings()) all += hint.text() + '\n';
+    return all;
+  };
+  const std::string nodes = "topology: ethernet-nodes\nnodes: 2\nnetwork: { bandwidth: 10 Gbit/s }\n";
+  CHECK(warnings(nodes + "gpus_per_node: 4\nnics: 4\n") == "");
+  CHECK(warnings(nodes + "gpus_per_node: 4\nnics: 6\n") ==
+        "c.yaml:5:7: nics: 6 of them for 4 GPUs of a node: a GPU has one here, and 2 stay idle\n");
+  CHECK(warnings(nodes + "gpus_per_node: 144\n").find("'144' is implausible (usual: up to 72)") !=
+        std::string::npos);
+}
+
+TEST_CASE("each link that is left nothing is a finding of its own") {
+  const std::string all = errors_of(
+      "topology: ethernet-nodes\nnodes: 2\ngpus_per_node: 1\nnetwork: { bandwidth: 10 Gbit/s }\n"
+      "links: [{ name: nic, background: 20 Gbit/s }]\n");
+  CHECK(std::count(all.begin(), all.end(), '\n') == 4);
 }

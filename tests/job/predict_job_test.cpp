@@ -8,6 +8,7 @@
 #include "sim/base/error.hpp"
 #include "sim/input/job.hpp"
 #include "sim/input/scenario_reader.hpp"
+#include "sim/output/console.hpp"
 #include "sim/output/html.hpp"
 
 using namespace foretrain;
@@ -170,6 +171,29 @@ TEST_CASE("time to a target, with the spread of the curve's runs") {
   CHECK(target.high > target.time);
   CHECK(target.high == doctest::Approx(100 * result.job->phases[0].step).epsilon(0.02));
   CHECK(result.job->progress.back().value == doctest::Approx(0.0));
+}
+
+TEST_CASE("a target that is met at once, never, after the job or by some runs alone is told apart") {
+  const Scenario scenario =
+      parsed(base + "batch: { per_worker: 128 }\njob: { epochs: 10, last_batch: drop }\n");
+  const auto line = [&](double value, const std::vector<std::vector<std::pair<double, double>>>& runs) {
+    Scenario changed = scenario;
+    auto job = std::make_shared<Job>(*scenario.job);
+    auto curve = std::make_shared<Curve>();
+    curve->runs = runs;
+    job->curve = curve;
+    job->target = Target{false, value};
+    changed.job = job;
+    const std::string text =
+        console_text(std::vector<Result>{predict_job(changed)}, {{200, false, false}, {}, {}, {}, {}});
+    const std::size_t at = text.find("  target");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK(line(5, {{{0, 4.0}, {100, 0.0}}}) == "  target    loss 5 is met where the curve begins");
+  CHECK(line(-1, {{{0, 4.0}, {100, 0.0}}}) == "  target    loss -1 is not reached on the curve");
+  CHECK(line(2, {{{0, 4.0}, {1e9, 0.0}}}).find("loss 2 takes 500000000 updates: the job ends after ") !=
+        std::string::npos);
+  CHECK(line(2, {{{0, 4.0}, {100, 0.0}}, {{0, 4.0}, {100, 3.0}}}).ends_with("of 2 runs): not by every run"));
 }
 
 TEST_CASE("a step that waits for its samples is limited by input") {
