@@ -7,7 +7,8 @@
 #include "app/scenarios.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
-#include "sim/input/document.hpp"
+#include "sim/input/file_kind.hpp"
+#include "sim/input/gunzip.hpp"
 #include "sim/job/predict_job.hpp"
 #include "sim/output/comparison.hpp"
 #include "sim/output/result_reader.hpp"
@@ -21,7 +22,13 @@ struct Options : PredictingOptions {
 
 // Results that were written before, or those of a scenario.
 std::vector<Result> results_of(const std::string& file, const Options& options, Timeline* timeline) {
-  if (file.ends_with(".json")) return read_results(read_file_limited(file), file);
+  if (file.ends_with(".json") || file.ends_with(".json.gz")) {
+    const std::string text = read_possibly_compressed(file);
+    Diagnostics diagnostics;
+    refuse_other_kind(text, file, FileKind::result, diagnostics);
+    diagnostics.throw_errors();
+    return read_results(text, file);
+  }
   JobOptions how;
   how.seed = options.seed;
   how.remedies = false;

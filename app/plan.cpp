@@ -14,6 +14,7 @@
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
+#include "sim/output/console.hpp"
 #include "sim/output/file_writer.hpp"
 #include "sim/output/plan_report.hpp"
 
@@ -58,12 +59,16 @@ int plan(const Options& options) {
     note(fmt::format("interrupted: {} of {} points are finished", rows.rows.size(), grid.size()));
   if (rows.rows.empty()) return 1;
   const std::vector<std::string> names = rows.names();
-  const Plan made = plan_of(rows.results(), names, bounds);
+  const std::vector<Result> results = rows.results();
+  const Plan made = plan_of(results, names, bounds);
   if (json) {
     write_plan_json(made, [&](std::string_view piece) { json->write(piece); });
     json->commit();
   }
-  if (options.json != "-") write_file("-", plan_text(made, text_style(STDOUT_FILENO)));
+  if (options.json != "-") {
+    const TextStyle style = text_style(STDOUT_FILENO);
+    write_file("-", plan_text(made, style) + caveats_text(results, names, style));
+  }
   return made.cheapest ? 0 : static_cast<int>(ErrorKind::bound);
 }
 
@@ -79,6 +84,8 @@ Action prepare_plan(CLI::App& command) {
       ->type_name("AMOUNT");
   add_vary_options(command, options->vary, options->zip, options->threads);
   add_predicting_options(command, *options);
+  // Known, to be refused with what to take in their place.
+  for (const char* name : {"--csv", "--trace", "--report"}) command.get_option(name)->group("");
   return [options] { return plan(*options); };
 }
 

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <map>
 
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
@@ -24,14 +23,6 @@ namespace {
 
 // The largest seed that every reader of JSON keeps exactly.
 constexpr std::uint64_t largest_seed = (std::uint64_t{1} << 53) - 1;
-
-// Targets that are the same file, whatever they are called.
-std::string identity_of(const std::string& target) {
-  if (target == "-" || target == "/dev/stdout") return "standard output";
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(target, error);
-  return error ? target : real.string();
-}
 
 std::unique_ptr<FileWriter> open_target(const std::string& target) {
   return target.empty() ? nullptr : std::make_unique<FileWriter>(target);
@@ -94,20 +85,8 @@ std::optional<ValidationSummary> validation_that_ships() {
 }
 
 ResultTargets::ResultTargets(const PredictingOptions& options) {
-  std::map<std::string, std::string> taken;
-  const std::pair<const char*, const std::string&> targets[] = {{"--json", options.json},
-                                                                {"--csv", options.csv},
-                                                                {"--trace", options.trace},
-                                                                {"--report", options.report}};
-  for (const auto& [option, target] : targets) {
-    if (target.empty() || target == "/dev/null") continue;
-    const auto [earlier, is_new] = taken.emplace(identity_of(target), option);
-    if (!is_new) {
-      throw Error(ErrorKind::input,
-                  fmt::format("{} and {} both write to {}", earlier->second, option, earlier->first));
-    }
-  }
-  table_ = !taken.contains("standard output");
+  for (const std::string& target : {options.json, options.csv, options.trace, options.report})
+    table_ = table_ && target != "-" && target != "/dev/stdout";
   json_ = open_target(options.json);
   csv_ = open_target(options.csv);
   trace_ = open_target(options.trace);
@@ -149,7 +128,11 @@ void ResultTargets::write(const Comparison& comparison, std::span<const Result> 
                           const Timeline* timeline) {
   fill(json_.get(), [&](const TextSink& sink) { write_comparison_json(comparison, sink); });
   write_beside(results, timeline);
-  if (table_) write_file("-", comparison_text(comparison, text_style(STDOUT_FILENO)));
+  if (!table_) return;
+  const TextStyle style = text_style(STDOUT_FILENO);
+  std::vector<std::string> names;
+  for (const Result& result : results) names.push_back(result.scenario);
+  write_file("-", comparison_text(comparison, style) + caveats_text(results, names, style));
 }
 
 void ResultTargets::write(const Sweep& sweep) {

@@ -45,8 +45,13 @@ class Planner {
         throw Error(ErrorKind::input,
                     fmt::format("plan: prices in {} and {} cannot be compared", plan_.expense, job.currency));
       }
-      PlanRow row{names_[i], i,    0, job.time, priced ? *job.cost : job.gpu_hours, results_[i].memory.fits,
-                  false,     false};
+      PlanRow row{.name = names_[i],
+                  .result = i,
+                  .time = job.time,
+                  .expense = priced ? *job.cost : job.gpu_hours,
+                  .fits_memory = results_[i].memory.fits,
+                  .warnings = results_[i].warnings,
+                  .extrapolated = results_[i].extrapolated};
       for (const JobPhase& phase : job.phases) row.workers = std::max(row.workers, phase.workers);
       row.feasible = row.fits_memory && overrun(row) <= 1;
       plan_.rows.push_back(std::move(row));

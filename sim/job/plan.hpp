@@ -23,6 +23,8 @@ struct PlanRow {
   double time = 0;
   double expense = 0;  // cost, GPU-hours where there is no price
   bool fits_memory = true, feasible = false, on_front = false;
+  std::vector<std::string> warnings;
+  std::vector<Extrapolation> extrapolated;
 };
 
 // Rows in the order of the results. Indices are into `rows`.

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/output/caveats_json.hpp"
 
 namespace foretrain {
 namespace {
@@ -22,6 +24,36 @@ double updates_of(const Result& result, bool of_jobs) {
 double update_seconds(const Result& result, bool of_jobs) {
   if (!of_jobs || result.job->updates == 0) return result.step.time;
   return result.job->training / static_cast<double>(result.job->updates);
+}
+
+std::vector<std::string> warnings_of(std::span<const Result> results, bool of_jobs) {
+  std::vector<std::string> warnings;
+  std::vector<std::string> models;
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  bool any_job = false;
+  for (const Result& result : results) {
+    // A mere list of parameters is called as its scenario: it is told by its size.
+    const std::string model = result.model == result.scenario
+                                  ? fmt::format("{:.0f} bytes of parameters", result.memory.parameters)
+                                  : result.model;
+    if (std::find(models.begin(), models.end(), model) == models.end()) models.push_back(model);
+    if (!result.job) continue;
+    any_job = true;
+    least = std::min(least, result.job->samples);
+    most = std::max(most, result.job->samples);
+  }
+  if (models.size() > 1)
+    warnings.push_back(fmt::format(
+        "the models differ ({}): the ratios are of samples, and a sample is not the same work to each",
+        fmt::join(models, ", ")));
+  constexpr double rounding = 1.01;  // of short last batches
+  if (of_jobs && most > rounding * least)
+    warnings.push_back(
+        fmt::format("the jobs pass over {:.0f} to {:.0f} samples: 'updates' holds that as well as the batch",
+                    least, most));
+  if (!of_jobs && any_job)
+    warnings.emplace_back("not all of them have a job: their steps are compared, not what the jobs take");
+  return warnings;
 }
 
 std::string factor(double value) {
@@ -54,8 +86,11 @@ Comparison compare(std::span<const Result> results) {
         *first.job->cost > 0) {
       row.cost = *result.job->cost / *first.job->cost;
     }
+    row.warnings = result.warnings;
+    row.extrapolated = result.extrapolated;
     comparison.rows.push_back(std::move(row));
   }
+  comparison.warnings = warnings_of(results, of_jobs);
   return comparison;
 }
 
@@ -85,6 +120,8 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
                                       : "") +
                   "; GPU time: worker-seconds, below 1 is cheaper",
               style.width, "", "  ");
+  for (const std::string& warning : comparison.warnings)
+    out += wrapped(warning, style.width, inked("warning:", Ink::yellow, style) + ' ', "  ");
   return out;
 }
 
@@ -113,8 +150,13 @@ void write_comparison_json(const Comparison& comparison, const TextSink& sink) {
     } else {
       writer.null();
     }
+    write_caveats(writer, row.warnings, row.extrapolated);
     writer.end_object();
   }
+  writer.end_array();
+  writer.key("warnings");
+  writer.begin_array();
+  for (const std::string& warning : comparison.warnings) writer.value(warning);
   writer.end_array();
   writer.end_object();
 }

@@ -28,11 +28,14 @@ struct ComparisonRow {
   double rest = 1;             // of jobs: less evaluation, saving, start-up; 1 for steps
   double gpu_time = 1;         // ratio of worker-seconds for the same samples: below 1 is cheaper
   std::optional<double> cost;  // ratio
+  std::vector<std::string> warnings;
+  std::vector<Extrapolation> extrapolated;
 };
 
 struct Comparison {
   bool of_jobs = false;  // whether all results have a job
   std::vector<ComparisonRow> rows;
+  std::vector<std::string> warnings;  // of what makes the ratios mean less
 };
 
 // The first row is all ones. Needs a result at least.

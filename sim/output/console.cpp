@@ -190,24 +190,31 @@ std::string console_text(std::span<const Result> results, const ConsoleOptions& 
     constexpr int name_room = 24;
     out += console::job_table(results, labels_of(results, options, name_room).rows, style);
   }
-  Sentences verdicts, warnings, extrapolated;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Result& result = results[i];
-    const std::string& name = options.names.empty() ? result.scenario : options.names[i];
-    verdicts.add(result.limiting.text, name);
-    for (const std::string& warning : result.warnings) warnings.add(warning, name);
-    for (const std::string& sentence : console::extrapolations(result)) extrapolated.add(sentence, name);
-    if (!result.complete) warnings.add("interrupted: the result is incomplete", name);
-  }
+  std::vector<std::string> names = options.names;
+  if (names.empty())
+    for (const Result& result : results) names.push_back(result.scenario);
+  Sentences verdicts;
+  for (std::size_t i = 0; i < results.size(); ++i) verdicts.add(results[i].limiting.text, names[i]);
   constexpr std::size_t few = 4;
   out += '\n';
   out += verdicts.size() <= few ? verdicts.text("", results.size(), Ink::plain, style)
                                 : verdicts_by_limit(results, options);
   out += console::remedies(results, style);
   out += console::sensitivity(results, style);
-  out += extrapolated.text("extrapolated:", results.size(), Ink::yellow, style);
-  out += warnings.text("warning:", results.size(), Ink::yellow, style);
-  return out;
+  return out + caveats_text(results, names, style);
+}
+
+std::string caveats_text(std::span<const Result> results, std::span<const std::string> names,
+                         const TextStyle& style) {
+  Sentences warnings, extrapolated;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Result& result = results[i];
+    for (const std::string& warning : result.warnings) warnings.add(warning, names[i]);
+    for (const std::string& sentence : console::extrapolations(result)) extrapolated.add(sentence, names[i]);
+    if (!result.complete) warnings.add("interrupted: the result is incomplete", names[i]);
+  }
+  return extrapolated.text("extrapolated:", results.size(), Ink::yellow, style) +
+         warnings.text("warning:", results.size(), Ink::yellow, style);
 }
 
 }  // namespace foretrain

@@ -29,4 +29,9 @@ struct ConsoleOptions {
 // One table with a line a result; for a single one where its time goes; then what limits each and what to do.
 std::string console_text(std::span<const Result> results, const ConsoleOptions& options);
 
+// What was extrapolated and what is warned of, each sentence once, with the names of the results that have
+// it.
+std::string caveats_text(std::span<const Result> results, std::span<const std::string> names,
+                         const TextStyle& style);
+
 }  // namespace foretrain

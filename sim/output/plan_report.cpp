@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/parse_units.hpp"
+#include "sim/output/caveats_json.hpp"
 
 namespace foretrain {
 namespace {
@@ -90,6 +91,7 @@ void write_plan_json(const Plan& plan, const TextSink& sink) {
     writer.member("fits_memory", row.fits_memory);
     writer.member("feasible", row.feasible);
     writer.member("on_front", row.on_front);
+    write_caveats(writer, row.warnings, row.extrapolated);
     writer.end_object();
   }
   writer.end_array();

@@ -81,3 +81,22 @@ TEST_CASE("explain tells the readings of a scenario, and refuses one without obs
   CHECK(run_foretrain({"explain", file}).out.find("agree with everything seen") != std::string::npos);
   CHECK(run_foretrain({"explain", folder.write("t.yaml", scenario_text)}).status == 2);
 }
+
+TEST_CASE("plan and compare say what was extrapolated and what is warned of") {
+  const TemporaryFolder folder;
+  const std::string text =
+      "profile: { steps: [[32, 71 ms], [64, 130 ms]] }\nmodel: resnet50\n"
+      "batch: { per_worker: 16 }\ncluster: { topology: nvlink-node, gpus_per_node: 100 }\n"
+      "dataset: { samples: 1000000 }\njob: { epochs: 10 }\n";
+  const std::string file = folder.write("s.yaml", text);
+  const std::string planned = run_foretrain({"plan", file, "--vary", "batch.per_worker=16,32"}).out;
+  CHECK(planned.find("extrapolated: per_worker=16: batch per worker: asked 16; known 32, 64") !=
+        std::string::npos);
+  CHECK(planned.find("gpus_per_node: '100' is") != std::string::npos);
+  const std::string compared = run_foretrain({"compare", file, file}).out;
+  CHECK(compared.find("extrapolated: batch per worker: asked 16") != std::string::npos);
+  const json rows = json::parse(
+      run_foretrain({"plan", file, "--vary", "batch.per_worker=16,32", "--json", "-"}).out)["rows"];
+  CHECK(rows[0]["extrapolated"][0]["what"] == "batch per worker");
+  CHECK(rows[1]["warnings"].size() == 1);
+}

@@ -88,3 +88,25 @@ TEST_CASE("rows whose names begin alike stay distinct in the table") {
   CHECK(foretrain::distinct_names({"one", "net-16-gpus-long-a", "net-16-gpus-long-b"}, 8,
                                   {80, false, false}) == Names{"one", "~-long-a", "~-long-b"});
 }
+
+TEST_CASE("what makes ratios mean less is said: other models, other numbers of samples, no job") {
+  Result a = example_result(), b = example_result();
+  b.model = "vgg16";
+  CHECK(compare(std::vector<Result>{a, a}).warnings.empty());
+  CHECK(compare(std::vector<Result>{a, b}).warnings[0].find("the models differ (") == 0);
+  b = a;
+  b.job->samples = 9 * a.job->samples + 9;
+  CHECK(compare(std::vector<Result>{a, b}).warnings[0].find("the jobs pass over ") == 0);
+  b.job.reset();
+  const Comparison comparison = compare(std::vector<Result>{a, b});
+  REQUIRE(comparison.warnings.size() == 1);
+  CHECK(comparison_text(comparison, {80, false, false}).find("warning: not all of them have a job") !=
+        std::string::npos);
+  a.extrapolated = {{"all_reduce", "4 ranks", "2 ranks"}};
+  std::string written;
+  write_comparison_json(compare(std::vector<Result>{a, b}),
+                        [&](std::string_view piece) { written += piece; });
+  const auto json = nlohmann::json::parse(written);
+  CHECK(json["rows"][0]["extrapolated"][0]["asked"] == "4 ranks");
+  CHECK(json["warnings"].size() == 1);
+}
