@@ -188,6 +188,8 @@ int run(const Options& options) {
   ::setenv("FORETRAIN_THREADS", std::to_string(options.threads).c_str(), 1);
   device::Backend& backend = device::choose_backend(options.device);
   if (known) check_same_device(*known, backend, options.out);
+  if (writes && options.device.empty() && backend.name() == "cpu")
+    note("no GPU answers: the cpu backend is timed, on the cores of this machine");
   calibrate::Hooks hooks;
   hooks.stop = &interrupt_requested();
   if (writes) {
@@ -267,7 +269,8 @@ Action prepare_calibrate(CLI::App& command) {
                   "also write the sum of parts against whole steps measured in separate runs")
       ->type_name("FILE");
   command
-      .add_option("--device", options->device, "cuda, cpu or reference (default: cuda where a GPU answers)")
+      .add_option("--device", options->device,
+                  "cuda, cpu or reference (default: cuda where a GPU answers, else cpu)")
       ->type_name("NAME");
   command.add_option("--seed", options->seed, "of weights and input (default 1)")->type_name("N");
   return [options] { return run(*options); };

@@ -5,8 +5,9 @@
 
 namespace foretrain::app {
 
-// Throws Error(input) where an option of `command` names a target that is one of its inputs, or a file that
-// one of its scenarios names: by canonical names, so that links and ./ are seen through.
+// Throws Error(input) where an option of `command` names a target that is one of its inputs, a file that one
+// of its scenarios or a --set names, or another option's target: by canonical names, so that links and ./ are
+// seen through, and names of what ships as well.
 void refuse_outputs_over_inputs(const Verb& verb, const CLI::App& command);
 
 }  // namespace foretrain::app

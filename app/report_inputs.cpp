@@ -9,6 +9,7 @@
 #include "execute/run_record_json.hpp"
 #include "execute/run_report.hpp"
 #include "sim/base/error.hpp"
+#include "sim/input/file_kind.hpp"
 #include "sim/input/json_tree.hpp"
 #include "sim/input/profile_json.hpp"
 #include "sim/network/collectives.hpp"
@@ -52,6 +53,9 @@ void ReportInputs::add(const std::string& text, const std::string& file) {
   if (has_schema(text, "foretrain/validation/1")) return add_validation(text, file);
   if (has_schema(text, "foretrain/collective/1")) return add_collective(text, file);
   if (has_schema(text, Profile::schema)) return add_profile(text, file);
+  Diagnostics diagnostics;
+  refuse_other_kind(text, file, FileKind::result, diagnostics);
+  diagnostics.throw_errors();
   read_.push_back(read_results_of(text, file));
 }
 

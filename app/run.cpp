@@ -546,7 +546,8 @@ Action prepare_run(CLI::App& command) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   command
-      .add_option("--device", options->device, "cuda, cpu or reference (default: cuda where a GPU answers)")
+      .add_option("--device", options->device,
+                  "cuda, cpu or reference (default: cuda where a GPU answers, else cpu)")
       ->type_name("NAME");
   command
       .add_option("--time-limit", options->time_limit,

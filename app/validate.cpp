@@ -26,6 +26,7 @@
 #include "sim/base/error.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/gunzip.hpp"
+#include "sim/input/profile_entry.hpp"
 #include "sim/input/profile_json.hpp"
 #include "sim/output/file_writer.hpp"
 
@@ -156,15 +157,28 @@ void tell_notes(const Validation& validation) {
   }
 }
 
+// Names and files that are not there are told once, before any record is.
+void check_profiles(const std::vector<std::string>& profiles, const Catalog& catalog) {
+  Diagnostics diagnostics;
+  for (const std::string& name : profiles) {
+    Value entry;
+    entry.kind = ValueKind::scalar;
+    entry.text = name;
+    entry.file = std::make_shared<const std::string>("--profile " + name);
+    read_profile_entry(entry, catalog, diagnostics);
+  }
+  diagnostics.throw_errors();
+}
+
 int validate(const ValidateOptions& options) {
   const double bound = options.max_error.empty() ? -1 : read_percent(options.max_error);
-  if (options.json == "-" && options.csv == "-") {
-    throw Error(ErrorKind::input, "validate: --json and --csv both write to standard output");
-  }
   if (options.parts) return validate_parts_of(options, bound);
-  const std::vector<FiledRecord> records = read_record_files(options.records);
-  std::vector<std::string> skipped;
-  Repredictor repredict(Catalog(data_directories()), records, profile_list(options.profiles));
+  const Catalog catalog(data_directories());
+  check_profiles(options.profiles, catalog);
+  std::vector<std::string> skipped, left_out;
+  const std::vector<FiledRecord> records = read_record_files(options.records, &left_out);
+  for (const std::string& each : left_out) warning(each + "; left out");
+  Repredictor repredict(catalog, records, profile_list(options.profiles));
   std::size_t done = 0;
   const Validation validation = validate_records(
       records,

@@ -1,11 +1,16 @@
 #include "execute/record_files.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
 
 #include "execute/run_record_json.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/sha256.hpp"
+#include "sim/input/file_kind.hpp"
 #include "sim/input/gunzip.hpp"
 
 namespace foretrain {
@@ -38,6 +43,7 @@ class Collector {
  public:
   std::vector<FiledRecord> records;
   Diagnostics diagnostics;
+  std::vector<std::string> left_out;
 
   // Whether the file was a run record, whole or not.
   bool add(const fs::path& file, bool named) {
@@ -50,16 +56,36 @@ class Collector {
       return true;
     }
     if (!named && is_other_file_of_ours(text)) return false;
+    if (named && is_other_kind(text, file.string())) return true;
     if (auto record = parse_run_record(text, file.string(), diagnostics)) {
-      records.push_back({file.string(), std::move(*record)});
+      const auto [same, is_new] = seen_.emplace(sha256(text), file.string());
+      if (is_new) {
+        records.push_back({file.string(), std::move(*record)});
+      } else {
+        left_out.push_back(same->second == file.string()
+                               ? file.string() + " is named twice"
+                               : fmt::format("{} is the record {} once more", file.string(), same->second));
+      }
     }
     return true;
   }
+
+ private:
+  bool is_other_kind(const std::string& text, const std::string& file) {
+    if (refuse_other_kind(text, file, FileKind::run_record, diagnostics)) return true;
+    if (looks_like_json(text, file)) return false;
+    Diagnostics passed_over;
+    const auto root = parse_document(text, file, passed_over);
+    return root && refuse_other_kind(*root, FileKind::run_record, diagnostics);
+  }
+
+  std::map<std::string, std::string> seen_;  // digest to file
 };
 
 }  // namespace
 
-std::vector<FiledRecord> read_record_files(const std::vector<std::string>& paths) {
+std::vector<FiledRecord> read_record_files(const std::vector<std::string>& paths,
+                                           std::vector<std::string>* left_out) {
   Collector all;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -72,6 +98,7 @@ std::vector<FiledRecord> read_record_files(const std::vector<std::string>& paths
     if (!any) all.diagnostics.error({path}, "holds no run record (*.json or *.json.gz, \"foretrain/run/1\")");
   }
   all.diagnostics.throw_errors();
+  if (left_out != nullptr) *left_out = std::move(all.left_out);
   return std::move(all.records);
 }
 

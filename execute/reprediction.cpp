@@ -10,6 +10,7 @@
 #include "execute/recorded_scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/sha256.hpp"
+#include "sim/input/profile_join.hpp"
 #include "sim/input/scenario_reader.hpp"
 #include "sim/input/sequence_lengths.hpp"
 #include "sim/job/predict_job.hpp"
@@ -59,6 +60,17 @@ std::string how_of(const Scenario& scenario) {
   }
   if (scenario.execution.cuda_graph) how += how.empty() ? "captured" : ", captured";
   return how;
+}
+
+// Where a profile that the command line names is of another device than the run's.
+std::string device_caveat(const Scenario& scenario, const Machine& run) {
+  if (!scenario.profile) return "";
+  Profile measured;
+  measured.runs.resize(1);
+  measured.runs[0].machine = run;
+  const std::string device = device_of(*scenario.profile), own = device_of(measured);
+  if (device.empty() || own.empty() || device == own) return "";
+  return fmt::format("predicted now for another device: the profile is of {}, the run of {}", device, own);
 }
 
 }  // namespace
@@ -160,6 +172,7 @@ Reprediction Repredictor::operator()(const FiledRecord& filed) {
     out.gradient_bytes = result.communication.bytes_per_worker;
     out.slowest_link = slowest_link(scenario->cluster.topology);
     out.distance = distance_of(*scenario, filed.record.machine);
+    if (!profile_.empty()) out.caveat = device_caveat(*scenario, filed.record.machine);
     out.job = std::move(result.job);
   } catch (const Error& error) {
     out.problem = first_of(error.diagnostics());

@@ -164,6 +164,7 @@ ValidationRow row_of(std::span<const FiledRecord* const> repeats, std::span<cons
   row.now = repredict(first);
   row.predicted = row.now.step;
   if (!row.now.problem.empty()) row.notes.push_back("not predicted now: " + row.now.problem);
+  if (!row.now.caveat.empty()) row.notes.push_back(row.now.caveat);
   if (record.prediction) {
     const PredictionBefore& before = *record.prediction;
     row.predicted_before = before.step;

@@ -25,6 +25,7 @@ struct Reprediction {
   double gradient_bytes = 0;  // a worker's, a step
   double slowest_link = 0;    // bytes per second and direction, of the links that gradients cross
   std::optional<JobPrediction> job;
+  std::string caveat;  // what to know of it
   std::string problem;
 };
 

@@ -116,6 +116,38 @@ TEST_CASE("no verb writes over a file that it reads") {
   CHECK(done.status == 2);
   CHECK(done.err.find("would overwrite p.yaml of ") != std::string::npos);
   CHECK(read_file(profile) == steps);
+  // Nor over one that an option names, or that ships by the name given.
+  for (const Names& arguments :
+       {Names{"simulate", scenario, "--set", "profile=" + profile, "--json", profile},
+        Names{"sweep", scenario, "--vary", "profile=" + profile, "--csv", profile},
+        Names{"simulate", named, "--set", "model=resnet50", "--json",
+              FORETRAIN_SOURCE_DIR "/models/resnet50.yaml"},
+        Names{"simulate", named, "--json", FORETRAIN_SOURCE_DIR "/models/resnet50.yaml"},
+        Names{"collective", "all_reduce", "--topology", "dgx-h100", "--bytes", "1MiB", "--json",
+              FORETRAIN_SOURCE_DIR "/topologies/dgx-h100.yaml"}}) {
+    CAPTURE(arguments[0]);
+    const Finished over = run_foretrain(arguments);
+    CHECK(over.status == 2);
+    CHECK(over.err.find("would overwrite") != std::string::npos);
+  }
+  CHECK(read_file(profile) == steps);
+}
+
+TEST_CASE("no two options write to one file, whatever the verb") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text), x = folder.path("x");
+  for (const Names& arguments :
+       {Names{"simulate", scenario}, Names{"sweep", scenario, "--vary", "cluster.nodes=1,2"},
+        Names{"compare", scenario, scenario}, Names{"validate", scenario},
+        Names{"collective", "all_reduce", "--topology", "dgx-h100", "--bytes", "1MiB"}}) {
+    CAPTURE(arguments[0]);
+    Names both = arguments;
+    both.insert(both.end(), {"--json", x, "--csv", folder.path("./x")});
+    const Finished done = run_foretrain(both);
+    CHECK(done.status == 2);
+    CHECK(done.err.find("--json and --csv both write to ") != std::string::npos);
+  }
+  CHECK_FALSE(std::filesystem::exists(x));
 }
 
 TEST_CASE("a report of no result is refused and nothing is written") {

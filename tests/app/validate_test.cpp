@@ -151,7 +151,7 @@ TEST_CASE("validate tells what is wrong with its input") {
   }
   const Finished profile = run_foretrain({"validate", records.path("profile.json")});
   CHECK(profile.status == 2);
-  CHECK(contains(profile.err, "is no run record"));
+  CHECK(contains(profile.err, "is a profile, where a run record belongs"));
   records.write("damaged.json", "{\"schema\": \"foretrain/run/1\"}");
   const Finished damaged = run_foretrain({"validate", records.path("")});
   CHECK(damaged.status == 2);
@@ -164,7 +164,7 @@ TEST_CASE("validate tells what is wrong with its input") {
 TEST_CASE("validate --profile predicts anew and leaves the predictions made before") {
   const Records records;
   const Finished done =
-      run_foretrain({"validate", records.path("a.json"), "--profile", "nowhere", "--json", "-"});
+      run_foretrain({"validate", records.path("a.json"), "--profile", "h200-gpt2", "--json", "-"});
   REQUIRE_MESSAGE(done.status == 0, done.err);
   const json result = json::parse(done.out);
   CHECK(result["rows"][0]["predicted_s"].is_null());
@@ -191,4 +191,31 @@ TEST_CASE("what is validated is what simulate tells under its table") {
   const Finished done = run_foretrain({"simulate", records.path("s.yaml")}, options);
   REQUIRE_MESSAGE(done.status == 0, done.err);
   CHECK(contains(done.out, "last validated (given step times, one worker): mean 2.5 %, worst 4.0 %, 2 rows"));
+}
+
+TEST_CASE("validate refuses a profile that is not there, and a record that was read before is no repeat") {
+  const Records records;
+  const Finished unknown = run_foretrain({"validate", records.path(""), "--profile", "nosuch"});
+  CHECK(unknown.status == 2);
+  CHECK(contains(unknown.err, "--profile nosuch: unknown profile 'nosuch'"));
+  std::filesystem::copy_file(records.path("a.json"), records.path("copy-of-a.json"));
+  const Finished twice = run_foretrain({"validate", records.path(""), records.path("a.json")});
+  REQUIRE_MESSAGE(twice.status == 0, twice.err);
+  CHECK(contains(twice.err, "copy-of-a.json is the record "));
+  CHECK(contains(twice.err, "a.json is named twice; left out"));
+  CHECK_FALSE(contains(twice.out, "\u00b1"));  // no row has repeats
+}
+
+TEST_CASE("validate says where --profile is of another device than the run") {
+  const TemporaryFolder folder;
+  RunRecord run = record("a", 0.020, 0.020);
+  run.scenario_yaml =
+      "model: resnet50\nprofile: h200\nprecision: bf16\nbatch: { per_worker: 64 }\n"
+      "cluster: { topology: nvlink-node, gpus_per_node: 1 }\n";
+  run.machine.gpu = "NVIDIA H200";
+  write_run_record(run, folder.path("a.json"));
+  const std::string said = "the profile is of NVIDIA H100 80GB HBM3, the run of NVIDIA H200";
+  CHECK(contains(run_foretrain({"validate", folder.path(""), "--profile", "h100"}).err, said));
+  CHECK_FALSE(
+      contains(run_foretrain({"validate", folder.path(""), "--profile", "h200"}).err, "another device"));
 }
