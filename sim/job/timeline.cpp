@@ -314,7 +314,7 @@ class Simulation {
     JobPoint point{now_.in_seconds(),
                    state_.cursor.epochs(),
                    state_.cursor.updates(),
-                   run.batch,
+                   run.full,
                    run.workers,
                    last_rate_,
                    {}};

@@ -34,6 +34,30 @@ std::string cell(const std::string& text, bool is_number = false) {
   return fmt::format("<td{}>{}</td>", is_number ? " class=\"n\"" : "", escaped_html(text));
 }
 
+// A sentence, which breaks where a page is narrow.
+std::string sentence(const std::string& text) {
+  return "<td class=\"t\">" + escaped_html(text) + "</td>";
+}
+
+// What is the same of "NAME (batch=32)", "NAME (batch=64)"; empty where there is nothing.
+std::string shared_name(std::span<const Result> results) {
+  const std::size_t begin = results[0].scenario.find(" (");
+  if (results.size() < 2 || begin == std::string::npos) return "";
+  const std::string start = results[0].scenario.substr(0, begin + 2);
+  const bool is_shared = std::all_of(results.begin(), results.end(), [&](const Result& r) {
+    return r.scenario.starts_with(start) && r.scenario.ends_with(')');
+  });
+  return is_shared ? start.substr(0, begin) : "";
+}
+
+// The results by what their names differ in.
+std::vector<Result> named_apart(std::span<const Result> results, const std::string& shared) {
+  std::vector<Result> out(results.begin(), results.end());
+  const std::size_t begin = shared.size() + 2;
+  for (Result& r : out) r.scenario = r.scenario.substr(begin, r.scenario.size() - begin - 1);
+  return out;
+}
+
 std::string summary_table(std::span<const Result> results) {
   std::string rows;
   for (const Result& r : results) {
@@ -46,16 +70,20 @@ std::string summary_table(std::span<const Result> results) {
       "scenarios",
       "<th>scenario</th><th class=\"n\">workers</th><th class=\"n\">step</th><th class=\"n\">90 % "
       "interval</th><th class=\"n\">throughput</th><th class=\"n\">efficiency</th><th>limit</th>",
-      rows, results.size() > most_shown_results);
+      rows, results.size());
 }
 
 std::string breakdown_chart(std::span<const Result> results) {
   StackedBars chart;
   chart.title = "Where the time of a step goes";
   std::array<bool, part_names.size()> occurs{};
+  const bool are_as_many =
+      results.size() > 1 && std::all_of(results.begin(), results.end(),
+                                        [&](const Result& r) { return r.workers == results[0].workers; });
   for (const Result& r : results.first(std::min(results.size(), most_shown_results))) {
     StackedBars::Row row;
-    row.label = fmt::format("{} ({} worker{})", r.scenario, r.workers, r.workers == 1 ? "" : "s");
+    row.label = r.scenario;
+    if (!are_as_many) row.label += fmt::format(" ({} worker{})", r.workers, r.workers == 1 ? "" : "s");
     row.value = format_time(r.step.time);
     row.low = r.step.low;
     row.high = r.step.high;
@@ -196,9 +224,12 @@ std::string details_of(const Result& r, bool open, bool is_printed) {
     std::string rows;
     for (const Remedy& remedy : r.remedies) {
       rows += "<tr>" + cell(remedy.change) + cell(format_time(remedy.step), true) +
-              cell(fmt::format("{:.2f} x", remedy.speedup), true) + cell(remedy.cost) + "</tr>\n";
+              cell(fmt::format("{:.2f} x", remedy.speedup), true) + sentence(remedy.cost) + "</tr>\n";
     }
-    out += "<h3>What would help</h3>" + scrolled_table(r.scenario + ": what would help", "", rows);
+    out += "<h3>What would help</h3>" +
+           scrolled_table(r.scenario + ": what would help",
+                          "<th>change</th><th class=\"n\">step</th><th class=\"n\">faster</th><th>price</th>",
+                          rows);
   }
   if (!r.sensitivity.empty()) {
     std::string rows;
@@ -208,7 +239,10 @@ std::string details_of(const Result& r, bool open, bool is_printed) {
               cell(each.critical ? "" : "not on the critical path") + "</tr>\n";
     }
     out += "<h3>What the step depends on</h3>" +
-           scrolled_table(r.scenario + ": what the step depends on", "", rows);
+           scrolled_table(r.scenario + ": what the step depends on",
+                          "<th>input</th><th>change</th><th class=\"n\">step</th><th "
+                          "class=\"n\">faster</th><th></th>",
+                          rows);
   }
   for (const std::string& text : console::extrapolations(r)) {
     out += "<p class=\"warning\">extrapolated: " + escaped_html(text) + "</p>\n";
@@ -220,7 +254,8 @@ std::string details_of(const Result& r, bool open, bool is_printed) {
       rows += "<tr>" + cell(input.path) + cell(input.value) +
               cell(std::string(name_of(input.origin)) + (input.is_default ? " (default)" : "")) + "</tr>\n";
     }
-    out += "<h3>What it rests on</h3>" + scrolled_table(r.scenario + ": what it rests on", "", rows);
+    out += "<h3>What it rests on</h3>" + scrolled_table(r.scenario + ": what it rests on",
+                                                        "<th>input</th><th>value</th><th>origin</th>", rows);
   }
   return out + "</details>\n";
 }
@@ -230,7 +265,16 @@ std::string title_of(std::span<const Result> results) {
   const bool shared =
       std::all_of(results.begin(), results.end(), [&](const Result& r) { return r.question == question; });
   if (shared && !question.empty()) return question;
-  return results.size() == 1 ? results[0].scenario : fmt::format("{} scenarios", results.size());
+  return results.size() == 1 ? results[0].scenario
+                             : fmt::format("{} scenarios", whole(static_cast<std::int64_t>(results.size())));
+}
+
+std::string all_details(std::span<const Result> results) {
+  const bool are_printed = results.size() <= most_printed_details;
+  std::string out = fmt::format("<section{}>\n<h2>In detail</h2>\n", are_printed ? "" : " class=\"screen\"");
+  for (const Result& r : results.first(std::min(results.size(), most_shown_results)))
+    out += details_of(r, results.size() == 1, are_printed);
+  return out + left_out(most_shown_results, results.size()) + "</section>\n";
 }
 
 void write_results(std::span<const Result> results, const std::optional<ValidationSummary>& validation,
@@ -252,9 +296,13 @@ void write_results(std::span<const Result> results, const std::optional<Validati
 
 }  // namespace
 
-void write_html(std::span<const Result> results, const std::optional<ValidationSummary>& validation,
+void write_html(std::span<const Result> given, const std::optional<ValidationSummary>& validation,
                 const TextSink& sink, const HtmlExtras& extras) {
-  if (results.empty() && extras.sections.empty()) return;
+  if (given.empty() && extras.sections.empty()) return;
+  const std::string shared = given.empty() ? "" : shared_name(given);
+  std::vector<Result> apart;
+  if (!shared.empty()) apart = named_apart(given, shared);
+  const std::span<const Result> results = shared.empty() ? given : apart;
   const std::string title = results.empty() ? "Measured and predicted" : escaped_html(title_of(results));
   sink(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -262,12 +310,13 @@ void write_html(std::span<const Result> results, const std::optional<ValidationS
       title + "</title>\n<style>\n");
   sink(html_style);
   sink("</style></head><body><main>\n<h1>" + title + "</h1>\n");
+  if (!shared.empty()) {
+    sink(fmt::format("<p class=\"note\">{}, {} scenarios</p>\n", escaped_html(shared),
+                     whole(static_cast<std::int64_t>(results.size()))));
+  }
   if (!results.empty()) write_results(results, validation, extras, sink);
   for (const std::string& section : extras.sections) sink(section);
-  if (!results.empty()) sink("<h2>In detail</h2>\n");
-  for (const Result& r : results.first(std::min(results.size(), most_shown_results)))
-    sink(details_of(r, results.size() == 1, results.size() <= most_printed_details));
-  sink(left_out(most_shown_results, results.size()));
+  if (!results.empty()) sink(all_details(results));
   sink("<footer>foretrain " FORETRAIN_VERSION "</footer>\n</main></body></html>\n");
 }
 

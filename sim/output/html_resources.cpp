@@ -38,6 +38,12 @@ std::string legend(std::initializer_list<std::pair<int, const char*>> names) {
   return legend_of(entries);
 }
 
+std::string limit_of(const std::string& kind) {
+  if (kind == "gpu") return "Computing";
+  if (kind == "straggler") return "The slowest worker";
+  return kind == "input" ? "Input" : "The " + kind;
+}
+
 }  // namespace
 
 std::string left_out(std::size_t shown, std::size_t all) {
@@ -64,17 +70,27 @@ std::string left_out_lines(std::size_t room, std::size_t all) {
 
 std::string html_verdict(std::span<const Result> results) {
   if (results.size() == 1) return "<p class=\"verdict\">" + escaped_html(results[0].limiting.text) + "</p>\n";
-  std::map<std::string, std::pair<int, const Result*>> kinds;
+  struct Kind {
+    std::string name;
+    std::int64_t count = 0;
+    const Result* worst = nullptr;
+  };
+  std::vector<Kind> kinds;
   for (const Result& result : results) {
-    auto& [count, worst] = kinds[result.limiting.kind];
-    ++count;
-    if (worst == nullptr || result.efficiency < worst->efficiency) worst = &result;
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const Kind& each) { return each.name == result.limiting.kind; });
+    if (kind == kinds.end()) kind = kinds.insert(kind, {result.limiting.kind, 0, &result});
+    ++kind->count;
+    if (result.efficiency < kind->worst->efficiency) kind->worst = &result;
   }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const Kind& a, const Kind& b) { return a.count > b.count; });
   std::string out;
-  for (const auto& [kind, found] : kinds) {
+  for (const Kind& kind : kinds) {
     out += fmt::format("<p class=\"verdict\">{} limits {} of {}, most of all {}: {}</p>\n",
-                       escaped_html(kind), found.first, results.size(), escaped_html(found.second->scenario),
-                       escaped_html(found.second->limiting.text));
+                       escaped_html(limit_of(kind.name)), console::whole(kind.count),
+                       console::whole(static_cast<std::int64_t>(results.size())),
+                       escaped_html(kind.worst->scenario), escaped_html(kind.worst->limiting.text));
   }
   return out;
 }
@@ -148,6 +164,8 @@ std::string html_links(std::span<const Result> results) {
 }
 
 std::string html_launches(std::span<const Result> results) {
+  const bool knows_host = std::any_of(results.begin(), results.end(),
+                                      [](const Result& result) { return result.gpu.launching > 0; });
   std::string rows;
   std::size_t all = 0;
   std::set<std::tuple<std::string, std::string, std::string>> known;
@@ -157,17 +175,20 @@ std::string html_launches(std::span<const Result> results) {
     const std::string count = console::whole(std::llround(gpu.launches)),
                       each = gpu.launching > 0 ? format_time(gpu.launching / gpu.launches) : "not known";
     if (!known.emplace(result.model, count, each).second || ++all > most_shown_results) continue;
-    rows += fmt::format(
-        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
-        escaped_html(result.scenario), count, each,
-        gpu.launching > 0 ? format_time(gpu.launching) : "not known");
+    rows += fmt::format("<tr><td>{}</td><td class=\"n\">{}</td>", escaped_html(result.scenario), count);
+    if (knows_host) {
+      rows += fmt::format("<td class=\"n\">{}</td><td class=\"n\">{}</td>", each,
+                          gpu.launching > 0 ? format_time(gpu.launching) : "not known");
+    }
+    rows += "</tr>\n";
   }
   if (rows.empty()) return "";
   return "<h2>Launches of a step</h2>\n" +
-         scrolled_table("launches of a step",
-                        "<th>scenario</th><th class=\"n\">launches</th><th class=\"n\">host, each</th><th "
-                        "class=\"n\">host, all</th>",
-                        rows) +
+         scrolled_table(
+             "launches of a step",
+             std::string("<th>scenario</th><th class=\"n\">launches</th>") +
+                 (knows_host ? "<th class=\"n\">host, each</th><th class=\"n\">host, all</th>" : ""),
+             rows) +
          left_out(most_shown_results, all);
 }
 

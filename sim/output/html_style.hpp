@@ -15,11 +15,15 @@ body { margin: 0; background: var(--page); color: var(--ink);
 main { max-width: 60rem; margin: 0 auto; padding: 1rem 1rem 3rem; }
 h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; }
 .scroll { overflow-x: auto; }
+.scroll + .scroll { margin-top: 1rem; } .paper { display: none; }
+@media screen { .scroll { background: linear-gradient(to right, var(--page) 40%, transparent) left / 2rem 100% no-repeat local,
+  linear-gradient(to left, var(--page) 40%, transparent) right / 2rem 100% no-repeat local,
+  linear-gradient(to right, var(--rule), transparent) left / .8rem 100% no-repeat, linear-gradient(to left, var(--rule), transparent) right / .8rem 100% no-repeat; } }
 .tall { max-height: 34rem; overflow-y: auto; } .tall th { position: sticky; top: 0; background: var(--page); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 8.5rem; }
-th { color: var(--quiet); font-weight: 600; }
+th { color: var(--quiet); font-weight: 600; } td.t { white-space: normal; min-width: 11rem; }
 .n { text-align: right; font-variant-numeric: tabular-nums; }
 .note, footer { color: var(--quiet); font-size: .88rem; } .warning { color: var(--warn); }
 .verdict { font-size: 1.05rem; }
@@ -46,10 +50,14 @@ polyline { fill: none; stroke-width: 2.5; } .ideal { stroke: var(--quiet); strok
 .s0{stroke:var(--c1);background:var(--c1)} .s1{stroke:var(--c3);background:var(--c3)} .s2{stroke:var(--c6);background:var(--c6)} .s3{stroke:var(--c4);background:var(--c4)} .s4{stroke:var(--c5);background:var(--c5)} .s5{stroke:var(--c0);background:var(--c0)}
 circle.s0{fill:var(--c1)} circle.s1{fill:var(--c3)} circle.s2{fill:var(--c6)} circle.s3{fill:var(--c4)}
 circle.s4{fill:var(--c5)} circle.s5{fill:var(--c0)}
-@media print { .scroll { overflow: visible; max-height: none; } .tall th { position: static; } th, td { white-space: normal; } svg, tr, dl { break-inside: avoid; }
+@media print { .scroll { overflow: visible; max-height: none; } .tall th { position: static; } th, td { white-space: normal; padding-block: .1rem; }
+  table { font-size: .75rem; } .tall tr:nth-child(n+121), .screen, details:not(.printed) { display: none; } .paper { display: block; }
+  svg, tr, dl { break-inside: avoid; }
   h1, h2, h3, summary, .legend { break-after: avoid; } main { max-width: none; padding: 0; } details.data { display: none; }
   details.printed::details-content { content-visibility: visible; block-size: auto; } }
-@media (max-width: 30rem) { svg text { font-size: 22px; } h1 { font-size: 1.25rem; } }
+@media (min-width: 62rem) { svg text { font-size: 10px; } }
+@media (max-width: 30rem) { svg text { font-size: 22px; } h1 { font-size: 1.25rem; }
+  table { font-size: .86rem; } th, td { padding-right: .45rem; } td:first-child { min-width: 7.5rem; } }
 )";
 
 }  // namespace foretrain

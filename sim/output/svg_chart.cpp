@@ -340,12 +340,17 @@ std::string svg_of(const ScatterChart& chart) {
 }
 
 std::string scrolled_table(std::string_view name, const std::string& head, const std::string& rows,
-                           bool is_tall) {
+                           std::size_t count) {
+  constexpr std::size_t tall = 40, most_on_paper = 120;  // as the style sheet has it
+  const bool is_tall = count > tall;
   return fmt::format(
              "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>{}<tbody>\n",
              is_tall ? " tall" : "", escaped_html(name),
              head.empty() ? "" : "<thead><tr>" + head + "</tr></thead>") +
-         rows + "</tbody></table></div>\n";
+         rows + "</tbody></table></div>\n" +
+         (count > most_on_paper
+              ? fmt::format("<p class=\"note paper\">On paper: the first {} rows.</p>\n", most_on_paper)
+              : "");
 }
 
 std::string numbers_table(std::string_view chart, const std::string& head, const std::string& rows) {

@@ -78,9 +78,10 @@ struct ScatterChart {
 std::string svg_of(const ScatterChart& chart);
 
 // A table that scrolls by itself where the page is too narrow; its name is for readers who do not see it.
-// Cells of the head (none: no head), rows of the body; a tall one scrolls downwards, too.
+// Cells of the head (none: no head), rows of the body; one of very many rows (`count`) scrolls downwards,
+// too, and on paper has its first ones.
 std::string scrolled_table(std::string_view name, const std::string& head, const std::string& rows,
-                           bool is_tall = false);
+                           std::size_t count = 0);
 
 // The numbers of a chart for those who do not see it, folded away.
 std::string numbers_table(std::string_view chart, const std::string& head, const std::string& rows);

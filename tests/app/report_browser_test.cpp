@@ -77,3 +77,25 @@ TEST_CASE("the report prints") {
   CHECK(done.err.find("CONSOLE") == std::string::npos);
   CHECK(read_file(paper).starts_with("%PDF"));
 }
+
+TEST_CASE("a long sweep is laid out without what is cut, and prints its first rows on a few sheets") {
+  if (browser().empty()) return;
+  const TemporaryFolder folder;
+  const std::string page = folder.path("page.html"), paper = folder.path("page.pdf");
+  REQUIRE(run_foretrain({"sweep", FORETRAIN_SOURCE_DIR "/scenarios/resnet50-08-gpus.yaml", "--vary",
+                         "batch.per_worker=16..65+1", "--vary", "strategy.bucket=5 MiB,10 MiB,25 MiB,50 MiB",
+                         "--report", page, "-q"})
+              .status == 0);
+  const Finished laid_out =
+      browse(folder, {"--virtual-time-budget=10000", "--dump-dom",
+                      "file://" FORETRAIN_SOURCE_DIR "/tests/app/report_layout.html?page=file://" + page});
+  CHECK(laid_out.out.find("laid out: 0 found") != std::string::npos);
+  CHECK(browse(folder, {"--print-to-pdf=" + paper, "--no-pdf-header-footer", "file://" + page}).status == 0);
+  const std::string text = read_file(paper);
+  int sheets = 0;
+  for (std::size_t at = text.find("/Type /Page\n"); at != std::string::npos;
+       at = text.find("/Type /Page\n", at + 1))
+    ++sheets;
+  CHECK(sheets > 2);
+  CHECK(sheets < 20);
+}

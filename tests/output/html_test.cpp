@@ -79,6 +79,42 @@ TEST_CASE("launches of a step stand beside what the host takes for them, results
   CHECK_FALSE(has(page_of({&unknown, 1}), "aunches"));
 }
 
+TEST_CASE("points of one sweep are named by what they differ in, and what limits most comes first") {
+  std::vector<Result> results(3, example_result());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].scenario = "second (batch=" + std::to_string(i) + ")";
+    results[i].limiting.kind = i == 0 ? "gpu" : "network";
+  }
+  const std::string page = page_of(results);
+  CHECK(has(page, "<p class=\"note\">second, 3 scenarios</p>"));
+  CHECK(has(page, "<td>batch=0</td>"));
+  CHECK_FALSE(has(page, "second ("));
+  const std::size_t network = page.find("The network limits 2 of 3"),
+                    gpu = page.find("Computing limits 1 of 3");
+  CHECK(network < gpu);
+  CHECK(gpu != std::string::npos);
+  results[2].scenario = "third (batch=2)";
+  CHECK(has(page_of(results), "<td>second (batch=0)</td>"));
+}
+
+TEST_CASE("on paper a very long table has its first rows") {
+  const std::vector<Result> few(120, example_result()), many(121, example_result());
+  CHECK_FALSE(has(page_of(few), "On paper"));
+  CHECK(has(page_of(many), "On paper: the first 120 rows."));
+}
+
+TEST_CASE("batches are drawn from phase to phase, and what never changes is not drawn") {
+  Result result = example_result();
+  result.job->phases.resize(2);
+  result.job->phases[0].epochs = 2;
+  result.job->phases[0].batch = 100;
+  result.job->phases[1].epochs = 1;
+  result.job->phases[1].batch = 400;
+  CHECK(has(page_of({&result, 1}), "<h2>Batch</h2>"));
+  result.job->phases[1].batch = 100;
+  CHECK_FALSE(has(page_of({&result, 1}), "<h2>Batch</h2>"));
+}
+
 TEST_CASE("text from files is text on the page") {
   Result result = example_result();
   result.question.clear();
