@@ -220,7 +220,7 @@ TEST_CASE("soaking runs steps that nobody counts, on all ranks alike") {
   CHECK(record.ranks[0].step.size() == 4);
   CHECK(record.ranks[0].warmup.size() == 3);
   CHECK(last[0] == last[1]);
-  CHECK(last[0] > 20);
+  CHECK(last[0] > 7);  // as many count
 }
 
 TEST_CASE("a step that will not fit is foretold, with the batch that would") {
