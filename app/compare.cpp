@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,12 @@ struct Options : PredictingOptions {
 };
 
 // Results that were written before, or those of a scenario.
+bool is_result(const std::string& file) {
+  return file.ends_with(".json") || file.ends_with(".json.gz");
+}
+
 std::vector<Result> results_of(const std::string& file, const Options& options, Timeline* timeline) {
-  if (file.ends_with(".json") || file.ends_with(".json.gz")) {
+  if (is_result(file)) {
     const std::string text = read_possibly_compressed(file);
     Diagnostics diagnostics;
     refuse_other_kind(text, file, FileKind::result, diagnostics);
@@ -37,6 +42,10 @@ std::vector<Result> results_of(const std::string& file, const Options& options, 
 }
 
 int compare_files(const Options& options) {
+  if (std::all_of(options.files.begin(), options.files.end(), is_result) &&
+      !(options.settings.empty() && options.profiles.empty()))
+    throw Error(ErrorKind::input,
+                "compare: --set and --profile are of scenarios; results stay as they were written");
   ResultTargets targets(options);
   Timeline timeline;
   std::vector<Result> results;

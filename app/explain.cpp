@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "app/messages.hpp"
 #include "app/scenarios.hpp"
 #include "app/terminal.hpp"
 #include "app/verb.hpp"
@@ -25,6 +26,7 @@ int explain_file(const Options& options) {
     throw Error(ErrorKind::input, "explain: writes --json; for the others simulate one of its readings");
   }
   const Scenario scenario = scenario_from(read_source(options.file), settings_of(options));
+  for (const std::string& hint : scenario.warnings) warning(hint);
   const Explanation explanation = explain(scenario);
   if (!options.json.empty()) {
     FileWriter writer(options.json);
@@ -42,6 +44,7 @@ Action prepare_explain(CLI::App& command) {
   command.add_option("SCENARIO", options->file, "a scenario file with `observed`; - is standard input")
       ->required();
   add_predicting_options(command, *options);
+  for (const char* name : {"--csv", "--trace", "--report", "--seed"}) command.get_option(name)->group("");
   return [options] { return explain_file(*options); };
 }
 

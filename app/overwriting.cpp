@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array outputs{"--json", "--csv",        "--trace", "--report",
-                             "--out",  "--checkpoint", "--curve", "--validate-parts"};
+constexpr std::array outputs{"--json",       "--csv",   "--trace",          "--report", "--out",
+                             "--checkpoint", "--curve", "--validate-parts", "--draw"};
 // Of these no two are one file.
 constexpr std::array separate{"--json", "--csv", "--trace", "--report", "--out", "--validate-parts"};
 constexpr std::array inputs{"--profile", "--costs-from", "--topology", "--model"};

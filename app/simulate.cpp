@@ -38,6 +38,11 @@ int simulate(const Options& options) {
   if (!options.trace.empty() && scenarios.size() > 1) {
     throw Error(ErrorKind::input, "simulate: --trace shows one scenario; name one, or trace each by itself");
   }
+  if (options.without_noise && !options.every_step)
+    throw Error(ErrorKind::input, "simulate: --no-noise is of --every-step: give both");
+  for (const Scenario& scenario : scenarios)
+    if (options.every_step && !scenario.job)
+      warning(scenario.name + ": --every-step replays the updates of a job, and it has none");
   ResultTargets targets(options);
   Timeline timeline;
   std::vector<Result> results;

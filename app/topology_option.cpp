@@ -13,6 +13,7 @@
 #include "app/messages.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/document.hpp"
+#include "sim/input/overrides.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "sim/input/topology_schema.hpp"
 #include "sim/output/file_writer.hpp"
@@ -129,8 +130,8 @@ Cluster read_topology_option(const std::string& name, const std::vector<std::str
     if (equals == std::string::npos || equals == 0) {
       throw Error(ErrorKind::input, "--set " + setting + ": write KEY=VALUE, as in nodes=4");
     }
-    set_value(cluster, setting.substr(0, equals), setting.substr(equals + 1), diagnostics);
   }
+  apply_overrides(cluster, settings, diagnostics);
   add_example(name, catalog, cluster);
   Cluster made = read_cluster(cluster, catalog, diagnostics);
   diagnostics.throw_errors();

@@ -172,6 +172,8 @@ void check_profiles(const std::vector<std::string>& profiles, const Catalog& cat
 
 int validate(const ValidateOptions& options) {
   const double bound = options.max_error.empty() ? -1 : read_percent(options.max_error);
+  if (options.parts && !options.profiles.empty())
+    throw Error(ErrorKind::input, "validate: --parts has its profile as RUN: leave --profile out");
   if (options.parts) return validate_parts_of(options, bound);
   const Catalog catalog(data_directories());
   check_profiles(options.profiles, catalog);

@@ -98,7 +98,16 @@ class Reader {
       if (choice.step_times)
         diagnostics_.error(beside->where(),
                            "profile: beside a workload stand measured profiles, not step times");
-      if (choice.profile) take_network_of(*choice.profile, workload->profile);
+      if (choice.profile) {
+        const std::string traced = device_of(workload->profile), other = device_of(*choice.profile);
+        if (!choice.profile->operators.empty() && !traced.empty() && !other.empty() && traced != other)
+          diagnostics_.warning(
+              beside->where(),
+              fmt::format("profile: is of {}, the workload was traced on {}: collectives, and "
+                          "what they cost kernels, are those of the former",
+                          other, traced));
+        take_network_of(*choice.profile, workload->profile);
+      }
       scenario_.profile_names.insert(scenario_.profile_names.end(), choice.names.begin(), choice.names.end());
     }
     scenario_.model = std::make_shared<const Model>(std::move(workload->model));

@@ -280,3 +280,27 @@ TEST_CASE("one node is simulated in the blink of an eye") {
   }
   CHECK(best < 1.0);
 }
+
+TEST_CASE("an option that would have no effect is not passed over") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("two-nodes.yaml", two_nodes), result = folder.path("r.json");
+  REQUIRE(run_foretrain({"simulate", scenario, "--json", result, "-q"}).status == 0);
+  for (const Names& arguments :
+       {Names{"simulate", scenario, "--no-noise"},
+        Names{"compare", result, result, "--set", "cluster.nodes=4"},
+        Names{"compare", result, result, "--profile", "h100"},
+        Names{"validate", "--parts", "h100", "--profile", "h200"},
+        Names{"collective", "all_reduce", "--topology", "ethernet-nodes", "--set", "network.latency=1 ms",
+              "--set", "network={bandwidth: 10 Gbit/s}", "--bytes", "1MiB"}}) {
+    CAPTURE(arguments[0]);
+    CHECK(run_foretrain(arguments).status == 2);
+  }
+  CHECK(run_foretrain({"compare", result, scenario, "--set", "cluster.nodes=4"}).status == 0);
+  CHECK(has(run_foretrain({"simulate", scenario, "--every-step"}).err, "two-nodes: --every-step replays"));
+  const Finished explained = run_foretrain({"explain", scenario, "--set", "observed={step: 100 ms}", "--set",
+                                            "cluster.network.bandwidth=10000 Gbit/s"});
+  CHECK(explained.status == 0);
+  CHECK(has(explained.err, "is implausible"));
+  const std::string topology = folder.write("t.yaml", "family: star\nhosts: 4\nbandwidth: 10 Gbit/s\n");
+  CHECK(has(run_foretrain({"list", "topologies", topology, "--draw", topology}).err, "would overwrite"));
+}

@@ -98,6 +98,12 @@ TEST_CASE("results are held against what the JSON writer writes") {
   CHECK(check(example_json(), "r.json").errors == "");
   CHECK(check(example_json(), "r.json").file.summary == "1 result");
   CHECK(check(replaced(example_json(), "  \"kind\": null,\n", ""), "r.json").errors == "");  // an older one
+  const std::string with_launching = example_json();
+  const std::size_t member = with_launching.find(",\n    \"launching_s\": ");
+  REQUIRE(member != std::string::npos);
+  std::string older = with_launching;
+  older.erase(member, with_launching.find('\n', member + 2) - member);
+  CHECK(check(older, "r.json").errors == "");
   CHECK(check("[" + example_json() + ", " + example_json() + "]", "r.json").file.summary == "2 results");
   CHECK(contains(check(example_json(0.4), "r.json").errors,
                  "r.json: /step/breakdown_s: sums to 0.4 s where time_s is 0.5 s"));

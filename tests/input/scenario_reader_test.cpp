@@ -9,6 +9,7 @@
 #include "sim/base/random.hpp"
 #include "sim/input/job.hpp"
 #include "sim/input/observed.hpp"
+#include "sim/input/profile_join.hpp"
 #include "sim/input/profile_json.hpp"
 #include "sim/training/gpu_types.hpp"
 #include "tests/input/example_profile.hpp"
@@ -602,4 +603,20 @@ TEST_CASE("a profile is called by its file") {
       "cluster: { topology: nvlink-node, gpus_per_node: 1 }\n");
   REQUIRE(made.scenario);
   CHECK(made.scenario->profile->name == "h100 + two-nodes-tcp-10-gbit");
+}
+
+TEST_CASE("a profile of another GPU beside a workload is said, one of collectives alone is none") {
+  const std::string text = "workload: " FORETRAIN_SOURCE_DIR
+                           "/validation/kineto/resnet50.json.gz\n"
+                           "cluster: { topology: nvlink-node, gpus_per_node: 2 }\nprofile: ";
+  const Read h100 = read(text + "h100\n"), h200 = read(text + "h200\n"),
+             network = read(text + "two-nodes-tcp-10-gbit\n");
+  REQUIRE(h100.scenario);
+  REQUIRE(h200.scenario);
+  const std::string traced = device_of(*h200.scenario->profile);
+  const Read& other = traced == "NVIDIA H200" ? h100 : h200;
+  const Read& same = traced == "NVIDIA H200" ? h200 : h100;
+  CHECK(other.warnings.find("the workload was traced on " + traced) != std::string::npos);
+  CHECK(same.warnings == "");
+  CHECK(network.warnings == "");
 }
