@@ -1,30 +1,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "app/data_directories.hpp"
 #include "app/messages.hpp"
+#include "app/scenarios.hpp"
 #include "app/verb.hpp"
 #include "execute/run_record_json.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/check.hpp"
-#include "sim/input/gunzip.hpp"
 #include "sim/input/reference.hpp"
 #include "sim/job/rehearsal.hpp"
 #include "sim/output/file_writer.hpp"
 
 namespace foretrain::app {
 namespace {
-
-std::string content_of(const std::string& file) {
-  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  return read_possibly_compressed(file);
-}
 
 // A line of the report; empty where there was an error. What the profile of a scenario lacks goes to
 // `missing`.
@@ -34,7 +27,7 @@ std::string check(const std::string& file, const Catalog& catalog, Diagnostics& 
   const std::size_t errors_before = diagnostics.error_count();
   CheckedFile checked;
   try {
-    const std::string text = content_of(file);
+    const std::string text = text_of(file);
     checked = check_text(text, name, catalog, diagnostics);
     if (checked.kind == FileKind::run_record && diagnostics.error_count() == errors_before) {
       if (const auto record = parse_run_record(text, name, diagnostics)) {

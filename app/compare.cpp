@@ -9,7 +9,6 @@
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
 #include "sim/input/file_kind.hpp"
-#include "sim/input/gunzip.hpp"
 #include "sim/job/predict_job.hpp"
 #include "sim/output/comparison.hpp"
 #include "sim/output/result_reader.hpp"
@@ -21,14 +20,17 @@ struct Options : PredictingOptions {
   std::vector<std::string> files;
 };
 
-// Results that were written before, or those of a scenario.
 bool is_result(const std::string& file) {
   return file.ends_with(".json") || file.ends_with(".json.gz");
 }
 
+// Results that were written before, or those of a scenario.
 std::vector<Result> results_of(const std::string& file, const Options& options, Timeline* timeline) {
-  if (is_result(file)) {
-    const std::string text = read_possibly_compressed(file);
+  ScenarioSource piped;
+  if (file == "-") piped = {text_of(file), "standard-input"};
+  const bool is_piped_result = schema_of(piped.text).starts_with("foretrain/");
+  if (is_piped_result || is_result(file)) {
+    const std::string text = is_piped_result ? piped.text : text_of(file);
     Diagnostics diagnostics;
     refuse_other_kind(text, file, FileKind::result, diagnostics);
     diagnostics.throw_errors();
@@ -38,7 +40,7 @@ std::vector<Result> results_of(const std::string& file, const Options& options, 
   how.seed = options.seed;
   how.remedies = false;
   how.timeline = timeline;
-  return {predict_job(scenario_from(read_source(file), settings_of(options)), how)};
+  return {predict_job(scenario_from(file == "-" ? piped : read_source(file), settings_of(options)), how)};
 }
 
 int compare_files(const Options& options) {

@@ -9,9 +9,9 @@
 #include "app/messages.hpp"
 #include "app/predicting.hpp"
 #include "app/report_inputs.hpp"
+#include "app/scenarios.hpp"
 #include "app/verb.hpp"
 #include "sim/base/error.hpp"
-#include "sim/input/gunzip.hpp"
 #include "sim/output/html.hpp"
 #include "sim/output/html_measured.hpp"
 
@@ -28,7 +28,7 @@ int report(const Options& options) {
   std::vector<Diagnostic> findings;
   for (const std::string& file : options.files) {
     try {
-      inputs.add(read_possibly_compressed(file), file);
+      inputs.add(text_of(file), file);
     } catch (const Error& wrong) {
       findings.insert(findings.end(), wrong.diagnostics().begin(), wrong.diagnostics().end());
     }
@@ -60,7 +60,7 @@ Action prepare_report(CLI::App& command) {
       .add_option("FILE", options->files,
                   "results that --json has written, a sweep's and its parts' too; run records; what validate "
                   "--json has written; what collective --json has written, and a profile that measured the "
-                  "same collectives")
+                  "same collectives; - is standard input")
       ->required();
   command.add_option("-o,--out", options->out, "the page; - is standard output")
       ->type_name("OUT.html")

@@ -28,6 +28,13 @@ std::string standard_input() {
 
 }  // namespace
 
+std::string text_of(const std::string& file) {
+  if (file != "-") return read_possibly_compressed(file);
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  constexpr std::size_t most = std::size_t{256} << 20;
+  return is_gzip(text) ? gunzip(text, "standard input", most) : text;
+}
+
 std::string profile_list(const std::vector<std::string>& profiles) {
   if (profiles.size() < 2) return profiles.empty() ? "" : profiles[0];
   return fmt::format("[{}]", fmt::join(profiles, ", "));

@@ -13,6 +13,9 @@ class Catalog;
 
 namespace foretrain::app {
 
+// Of a file, compressed or not; "-" is standard input. Throws Error.
+std::string text_of(const std::string& file);
+
 // The text of a scenario and the name that messages show.
 struct ScenarioSource {
   std::string text, file;

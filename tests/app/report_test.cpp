@@ -201,3 +201,19 @@ TEST_CASE("compare takes what all verbs that predict take") {
   CHECK(read_file(folder.path("c.html")).find("</html>") != std::string::npos);
   CHECK(run_foretrain({"compare", scenario, scenario, "--profile", "nosuch"}).status == 2);
 }
+
+TEST_CASE("report, compare and check read results from standard input, compressed or not") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("a.yaml", scenario_text), page = folder.path("p.html");
+  for (const char* name : {"r.json", "r.json.gz"}) {
+    const std::string result = folder.path(name);
+    REQUIRE(run_foretrain({"simulate", scenario, "--json", result, "-q"}).status == 0);
+    foretrain::test::RunOptions piped;
+    piped.input = read_file(result);
+    CHECK(run_foretrain({"report", "-", "-o", page}, piped).status == 0);
+    CHECK(run_foretrain({"check", "-"}, piped).out == "standard input: result, 1 result\n");
+    const Finished compared = run_foretrain({"compare", "-", scenario}, piped);
+    CHECK(compared.status == 0);
+    CHECK(compared.out == run_foretrain({"compare", result, scenario}).out);
+  }
+}
