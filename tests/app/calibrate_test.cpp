@@ -5,6 +5,7 @@
 
 #include "sim/input/profile_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/slowdown.hpp"
 
 using namespace foretrain;
 using foretrain::test::Finished;
@@ -63,10 +64,9 @@ TEST_CASE("calibrate measures on the reference backend, and extends what it wrot
   const TemporaryFolder folder;
   folder.write("small.yaml", small_model);
   const std::string out = folder.path("p.json.gz");
-  const std::vector<std::string> common = {"calibrate", "--model",   folder.path("small.yaml"),
-                                           "--device",  "reference", "--gpus",
-                                           "1",         "--seconds", "3",
-                                           "--out",     out};
+  const std::vector<std::string> common = {
+      "calibrate", "--model",   folder.path("small.yaml"), "--device", "reference", "--gpus",
+      "1",         "--seconds", test::budget(3),           "--out",    out};
   auto first = common;
   first.insert(first.end(), {"--batch", "4", "--validate-parts", folder.path("parts.json")});
   const Finished finished = run_foretrain(first);

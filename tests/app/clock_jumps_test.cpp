@@ -9,6 +9,7 @@
 #include "sim/input/profile_json.hpp"
 #include "tests/app/subprocess.hpp"
 #include "tests/support/records.hpp"
+#include "tests/support/slowdown.hpp"
 
 using namespace foretrain;
 using test::Finished;
@@ -96,10 +97,10 @@ TEST_CASE("a calibration keeps to its budget and measures alike while the wall c
   const test::TemporaryFolder folder;
   folder.write("small.yaml", model);
   const std::string out = folder.path("p.json");
-  const Finished done =
-      test::run_foretrain({"calibrate", "--model", folder.path("small.yaml"), "--batch", "16", "--device",
-                           "reference", "--gpus", "2", "--collectives", "--seconds", "5", "--out", out},
-                          with_jumps());
+  const Finished done = test::run_foretrain(
+      {"calibrate", "--model", folder.path("small.yaml"), "--batch", "16", "--device", "reference", "--gpus",
+       "2", "--collectives", "--seconds", test::budget(5), "--out", out},
+      with_jumps());
   REQUIRE_MESSAGE(done.status == 0, done.err);
   Diagnostics diagnostics;
   const auto profile = read_profile(out, diagnostics);

@@ -1,6 +1,9 @@
 // How much longer the same work may take where it is watched.
 #pragma once
 
+#include <algorithm>
+#include <string>
+
 namespace foretrain::test {
 
 #if defined(__has_feature)
@@ -17,5 +20,10 @@ constexpr double slowdown = 20;
 #else
 constexpr double slowdown = 1;
 #endif
+
+// A budget of a calibration that has to reach all that it was asked for, as an option has it.
+inline std::string budget(int seconds) {
+  return std::to_string(seconds * static_cast<int>(std::min(slowdown, 4.0)));
+}
 
 }  // namespace foretrain::test
