@@ -217,8 +217,7 @@ int run(const Options& options) {
   if (verbosity() != Verbosity::quiet) write_file("-", table);
   note(fmt::format("{}: {} operators, {} steps, {} collectives in {:.1f} s on {}{}", options.out,
                    calibration.profile.operators.size(), calibration.profile.steps.size(),
-                   calibration.profile.collectives.size(), done.seconds,
-                   done.machine.gpu.empty() ? done.machine.processor : done.machine.gpu,
+                   calibration.profile.collectives.size(), done.seconds, device_of(done.machine),
                    done.complete ? "" : "; interrupted, incomplete"));
   return 0;
 }

@@ -56,10 +56,7 @@ std::string memory_warning(const Scenario& scenario, const Machine& here) {
 
 std::string device_warning(const Scenario& scenario, const Machine& here) {
   if (!scenario.profile || scenario.gpu_types) return "";
-  Profile local;
-  local.runs.resize(1);
-  local.runs[0].machine = here;
-  const std::string there = device_of(*scenario.profile), device = device_of(local);
+  const std::string there = device_of(*scenario.profile), device = device_of(here);
   if (there.empty() || device.empty() || there == device) return "";
   return fmt::format(
       "profile '{}' was measured on '{}', this machine has '{}': what is predicted is the step of the former",

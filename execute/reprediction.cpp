@@ -65,10 +65,7 @@ std::string how_of(const Scenario& scenario) {
 // Where a profile that the command line names is of another device than the run's.
 std::string device_caveat(const Scenario& scenario, const Machine& run) {
   if (!scenario.profile) return "";
-  Profile measured;
-  measured.runs.resize(1);
-  measured.runs[0].machine = run;
-  const std::string device = device_of(*scenario.profile), own = device_of(measured);
+  const std::string device = device_of(*scenario.profile), own = device_of(run);
   if (device.empty() || own.empty() || device == own) return "";
   return fmt::format("predicted now for another device: the profile is of {}, the run of {}", device, own);
 }

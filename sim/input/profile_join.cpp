@@ -64,11 +64,15 @@ std::string shown(const Profile& profile) {
 
 }  // namespace
 
+const std::string& device_of(const Machine& machine) {
+  return machine.gpu.empty() ? machine.processor : machine.gpu;
+}
+
 std::string device_of(const Profile& profile) {
   for (const CalibrationRun& run : profile.runs) {
     if (!run.machine.gpu.empty()) return run.machine.gpu;
   }
-  return profile.runs.empty() ? std::string() : profile.runs.front().machine.processor;
+  return profile.runs.empty() ? std::string() : device_of(profile.runs.front().machine);
 }
 
 bool is_collectives_only(const Profile& profile) {

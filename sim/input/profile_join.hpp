@@ -10,7 +10,9 @@
 
 namespace foretrain {
 
-// What the profile was measured on: the GPU's name, else the processor's; empty where it has no run.
+// What is measured on a machine: the GPU's name, else the processor's.
+const std::string& device_of(const Machine& machine);
+// What the profile was measured on; empty where it has no run.
 std::string device_of(const Profile& profile);
 
 // Whether only collectives were timed: such a profile describes a network and joins any GPU type.
