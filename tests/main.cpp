@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   const int status = context.run();
   if (context.shouldExit()) return status;
   std::printf("%u passed, %u failed\n", Counter::passed, Counter::failed);
+  std::fflush(stdout);  // a sanitizer that finds leaks at the end does not
   if (Counter::passed + Counter::failed == 0) {
     std::fprintf(stderr, "no test ran\n");
     return 1;
