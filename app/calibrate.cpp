@@ -163,9 +163,10 @@ int run(const Options& options) {
   request.profile_name = data_name(options.out);
   request.command = command_text();
   const auto launched = calibrate::launched_rank(process_environment, options.rendezvous);
-  if (launched && request.model)
-    throw Error(ErrorKind::input, "calibrate: a model is timed by one process; under " + launched->launcher +
-                                      " give --collectives alone, without --model");
+  if (launched && !options.checks.empty())
+    throw Error(ErrorKind::input,
+                "calibrate: --validate-parts is of a model's layers, which one process times; under " +
+                    launched->launcher + " leave it out");
   if (!launched && !options.network.empty())
     throw Error(ErrorKind::input,
                 "calibrate: --network names what joins nodes: start a process a GPU with srun, mpirun or "
@@ -250,7 +251,7 @@ Action prepare_calibrate(CLI::App& command) {
   command.add_flag("--append", options->append, "extend the profile of --out by this run");
   command.add_flag("--collectives", options->collectives,
                    "time collectives too; without --model them alone, also under srun, mpirun or torchrun, "
-                   "or by a process a node");
+                   "or by a process a node (where --model times what they and its passes cost each other)");
   command
       .add_option("--buckets-of", options->bucket_models,
                   "also time all-reduces of the sizes of these models' gradient buckets")

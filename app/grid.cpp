@@ -46,6 +46,7 @@ std::vector<Axis> parse_axes(const std::vector<std::string>& vary, const std::ve
   for (std::size_t i = 0; i < vary.size() + zip.size(); ++i) {
     const bool is_zipped = i >= vary.size();
     axes.push_back(parse_axis(is_zipped ? zip[i - vary.size()] : vary[i]));
+    if (is_zipped) axes.back().option = "--zip";
     axes.back().with_previous = is_zipped && i > vary.size();
     if (axes.back().with_previous && axes.back().values.size() != axes[i - 1].values.size()) {
       throw Error(
@@ -127,9 +128,10 @@ std::string Grid::progress_text(std::size_t done) const {
 }
 
 Result Grid::result_at(std::size_t i) const {
-  std::vector<std::string> settings = settings_;
+  Overrides settings = settings_;
   const std::vector<std::string> values = values_at(axes_, shard_.point(i));
-  for (std::size_t a = 0; a < axes_.size(); ++a) settings.push_back(axes_[a].path + '=' + values[a]);
+  for (std::size_t a = 0; a < axes_.size(); ++a)
+    settings.emplace_back(axes_[a].path + '=' + values[a], axes_[a].option);
   JobOptions how;
   how.seed = options_.seed;
   how.remedies = false;  // the sweep itself shows what a change gives

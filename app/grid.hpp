@@ -48,7 +48,7 @@ class Grid {
   std::vector<Axis> axes_;
   unsigned threads_;
   ScenarioSource source_;
-  std::vector<std::string> settings_;
+  Overrides settings_;
   Shard shard_;
   Catalog catalog_;  // keeps the profiles
   std::chrono::steady_clock::time_point begin_;

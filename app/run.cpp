@@ -59,7 +59,7 @@ struct Planned {
   std::size_t file = 0;
   int repeat = 0;
   std::filesystem::path target;
-  const std::vector<std::string>* overrides = nullptr;
+  const Overrides* overrides = nullptr;
 };
 
 std::string whole_file(const std::filesystem::path& path) {
@@ -83,9 +83,10 @@ std::string command_text() {
   return text;
 }
 
-std::vector<std::string> overrides_of(const Options& options) {
-  std::vector<std::string> overrides = options.settings;
-  if (!options.profiles.empty()) overrides.push_back("profile=" + profile_list(options.profiles));
+Overrides overrides_of(const Options& options) {
+  Overrides overrides(options.settings.begin(), options.settings.end());
+  if (!options.profiles.empty())
+    overrides.emplace_back("profile=" + profile_list(options.profiles), "--profile");
   return overrides;
 }
 
@@ -96,7 +97,7 @@ bool is_record_name(const std::filesystem::path& path) {
 // A scenario and the settings with which it was read.
 struct ReadScenario {
   Scenario scenario;
-  std::vector<std::string> overrides;
+  Overrides overrides;
 };
 
 // With the costs of its job that an earlier run measured, where one is named.
@@ -189,7 +190,7 @@ RunRecord begin_record(const Options& options, const Planned& planned, const Cat
   record.machine = here;
   record.scenario_yaml = whole_file(options.files[planned.file]);
   record.scenario_file = options.files[planned.file];
-  record.overrides = *planned.overrides;
+  for (const Override& each : *planned.overrides) record.overrides.push_back(each.text);
   record.group = options.group;
   record.repeat = planned.repeat;
   record.profile_digest = profile_digest(options, *planned.scenario, catalog);

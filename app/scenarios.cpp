@@ -40,8 +40,8 @@ std::string profile_list(const std::vector<std::string>& profiles) {
   return fmt::format("[{}]", fmt::join(profiles, ", "));
 }
 
-std::vector<std::string> settings_of(const PredictingOptions& options) {
-  std::vector<std::string> settings = options.settings;
+Overrides settings_of(const PredictingOptions& options) {
+  Overrides settings(options.settings.begin(), options.settings.end());
   if (options.profiles.empty()) return settings;
   std::vector<std::string> names;
   for (const std::string& profile : options.profiles) {
@@ -50,7 +50,7 @@ std::vector<std::string> settings_of(const PredictingOptions& options) {
     for (const char c : name) quoted += c == '\'' ? "''" : std::string(1, c);
     quoted += '\'';
   }
-  settings.push_back("profile=" + profile_list(names));
+  settings.emplace_back("profile=" + profile_list(names), "--profile");
   return settings;
 }
 
@@ -80,12 +80,11 @@ std::string scenario_name(const ScenarioSource& source) {
   return data_name(source.file);
 }
 
-Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings) {
+Scenario scenario_from(const ScenarioSource& source, const Overrides& settings) {
   return scenario_from(source, settings, Catalog(data_directories()));
 }
 
-Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings,
-                       const Catalog& catalog) {
+Scenario scenario_from(const ScenarioSource& source, const Overrides& settings, const Catalog& catalog) {
   Diagnostics diagnostics;
   std::optional<Scenario> scenario = parse_scenario(source.text, source.file, catalog, settings, diagnostics);
   diagnostics.throw_errors();
@@ -97,7 +96,7 @@ std::vector<Scenario> read_scenarios(const std::vector<std::string>& files,
   if (std::count(files.begin(), files.end(), "-") > 1) {
     throw Error(ErrorKind::input, "standard input (-) can be read once only");
   }
-  const std::vector<std::string> settings = settings_of(options);
+  const Overrides settings = settings_of(options);
   std::vector<Scenario> scenarios;
   Diagnostics diagnostics;
   for (const std::string& file : files) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/predicting.hpp"
+#include "sim/input/overrides.hpp"
 #include "sim/input/scenario.hpp"
 
 namespace foretrain {
@@ -26,9 +27,8 @@ ScenarioSource read_source(const std::string& file);
 std::string scenario_name(const ScenarioSource& source);
 
 // Safe to call from several threads. Throws Error with all that is wrong.
-Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings);
-Scenario scenario_from(const ScenarioSource& source, const std::vector<std::string>& settings,
-                       const Catalog& catalog);
+Scenario scenario_from(const ScenarioSource& source, const Overrides& settings);
+Scenario scenario_from(const ScenarioSource& source, const Overrides& settings, const Catalog& catalog);
 
 // In the order of `files`. Throws Error with what is wrong in all of them.
 std::vector<Scenario> read_scenarios(const std::vector<std::string>& files, const PredictingOptions& options);
@@ -38,6 +38,6 @@ std::string profile_list(const std::vector<std::string>& profiles);
 
 // The settings with those of --profile, as the reader takes them; a path of --profile is meant from the
 // working folder and not from the scenario's.
-std::vector<std::string> settings_of(const PredictingOptions& options);
+Overrides settings_of(const PredictingOptions& options);
 
 }  // namespace foretrain::app

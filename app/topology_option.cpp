@@ -131,7 +131,7 @@ Cluster read_topology_option(const std::string& name, const std::vector<std::str
       throw Error(ErrorKind::input, "--set " + setting + ": write KEY=VALUE, as in nodes=4");
     }
   }
-  apply_overrides(cluster, settings, diagnostics);
+  apply_overrides(cluster, Overrides(settings.begin(), settings.end()), diagnostics);
   add_example(name, catalog, cluster);
   Cluster made = read_cluster(cluster, catalog, diagnostics);
   diagnostics.throw_errors();

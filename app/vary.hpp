@@ -11,6 +11,7 @@ struct Axis {
   std::string path;
   std::vector<std::string> values;  // as the reader of scenarios takes them
   bool with_previous = false;       // moves together with the axis before: they are zipped
+  const char* option = "--vary";    // that named it
 };
 
 // "cluster.nodes=1,2,4", "cluster.nodes=2..64*2" (each twice the one before), "batch.per_worker=32..96+32"

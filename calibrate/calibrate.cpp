@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -23,11 +22,10 @@
 namespace foretrain::calibrate {
 namespace {
 
-// What interference is measured with where gradients are larger: enough for a link's full rate.
-constexpr std::int64_t largest_interfering = std::int64_t{64} << 20;
 // Where workers are the host's cores, collectives are measured up to here: their memory is the host's.
 constexpr std::int64_t largest_on_host = std::int64_t{64} << 20;
 
+constexpr double short_beside_a_pass = 1.0 / 6;
 constexpr double seconds_of_launch_costs = 1.0, seconds_of_copies = 1.0, seconds_of_peer_copies = 0.3,
                  seconds_of_interference = 12.0, seconds_a_batch = 6.0;
 
@@ -136,20 +134,6 @@ void append(std::vector<T>& into, const std::vector<T>& more) {
   into.insert(into.end(), more.begin(), more.end());
 }
 
-// Line rate in bytes per second of a text like "ethernet 10 Gbit/s tcp"; 0 where it names none.
-double line_rate_of(const std::string& network) {
-  for (std::size_t at = 0; at < network.size(); ++at) {
-    if (std::isdigit(static_cast<unsigned char>(network[at])) == 0) continue;
-    const std::size_t number_end = network.find(' ', at);
-    if (number_end == std::string::npos) break;
-    const std::size_t end = network.find(' ', number_end + 1);
-    const auto rate = parse_rate(network.substr(at, end == std::string::npos ? end : end - at));
-    if (const Rate* found = std::get_if<Rate>(&rate)) return found->bytes_per_second();
-    at = number_end;
-  }
-  return 0;
-}
-
 // Sizes of DistributedDataParallel's buckets of the models that are asked about.
 std::vector<std::int64_t> bucket_sizes(const Request& request) {
   std::vector<std::shared_ptr<const Model>> models = request.bucket_models;
@@ -239,11 +223,14 @@ std::vector<Backwards> measure_models(Run& run, device::Backend& backend, Clock&
   return backwards;
 }
 
-// A collective of all gradients, in whole blocks of every rank.
-std::int64_t interfering_bytes(const Model& model, int ranks) {
-  const std::int64_t block = 16 * ranks;
-  const std::int64_t bytes = model.parameter_count() * element_bytes(Precision::fp32);
-  return std::min(largest_interfering, (bytes + block - 1) / block * block);
+// Gloo has one algorithm a kind, and sums no bf16.
+void keep_to_gloo(CollectiveOptions& options) {
+  options.forced = options.bf16 = false;
+  options.skips_long = true;
+  options.refinements = 0;
+  options.most_bytes = std::min(options.most_bytes, largest_on_host);
+  for (const std::int64_t bytes : options.more_bytes)
+    options.most_bytes = std::max(options.most_bytes, bytes);
 }
 
 // At the middle batch interference by size; there and at the smallest and largest batch whole data-parallel
@@ -280,6 +267,42 @@ void measure_interferences(Run& run, DeviceContext& context, JoinedDevices& devi
       run.profile().overlaps.push_back(measured.overlap);
       run.save(false);
     }
+  }
+}
+
+// What passes at the middle batch and collectives over what joins the nodes cost each other. Gradients can
+// take many passes there: the collectives are of a size that several end within one.
+void measure_interferences_across(Run& run, device::Backend& backend, Session& session, RankGroup& group,
+                                  const Placement& placement, const Request& request, double seconds) {
+  device::CommunicatorId id;
+  if (group.rank() == 0) id = backend.make_communicator_id();
+  id.bytes = group.broadcast(std::move(id.bytes));
+  // Joined before the device works, as in a training.
+  const auto communicator = session.worker.join(id, group.rank(), group.ranks());
+  std::vector<std::int64_t> batches = request.batches;
+  std::sort(batches.begin(), batches.end());
+  const std::int64_t batch = batches[batches.size() / 2];
+  for (const Precision precision : request.precisions) {
+    run.progress(fmt::format("interference over {}: {} {} batch {}", request.network, request.model->name,
+                             foretrain::name_of(precision), batch));
+    const auto program =
+        session.worker.build(*request.model, build_options(*request.model, batch, precision, request.seed));
+    program->synthesize_input(request.seed + static_cast<std::uint64_t>(group.rank()));
+    StepPlan plan(*program);
+    const InterferenceRequest ask{.model = *request.model,
+                                  .batch = batch,
+                                  .precision = precision,
+                                  .seed = request.seed,
+                                  .sizes = {},
+                                  .part_of_backward = short_beside_a_pass,
+                                  .seconds = seconds / static_cast<double>(request.precisions.size())};
+    for (InterferenceEntry& entry : interference_by_size(session, group, *communicator, plan, ask)) {
+      entry.nodes = placement.nodes;
+      entry.network = placement.network;
+      entry.line_rate = placement.line_rate;
+      run.profile().interference.push_back(std::move(entry));
+    }
+    run.save(false);
   }
 }
 
@@ -329,15 +352,7 @@ Calibration calibrate(device::Backend& backend, Clock& clock, const Request& req
       options.most_bytes = request.largest_collective;
       options.more_bytes = bucket_sizes(request);
       options.seconds = request.model ? for_collectives : budget - run.spent();
-      if (backend.name() == "cpu") {
-        // Gloo has one algorithm a kind, and sums no bf16.
-        options.forced = options.bf16 = false;
-        options.skips_long = true;
-        options.refinements = 0;
-        options.most_bytes = std::min(options.most_bytes, largest_on_host);
-        for (const std::int64_t bytes : options.more_bytes)
-          options.most_bytes = std::max(options.most_bytes, bytes);
-      }
+      if (backend.name() == "cpu") keep_to_gloo(options);
       const double memory = run.run().machine.memory_bytes;
       while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
       const SuiteHooks suite{
@@ -372,16 +387,34 @@ Calibration calibrate_across_processes(device::Backend& backend, Clock& clock, c
   std::vector<int> nodes;
   for (const double id : ids)
     nodes.push_back(static_cast<int>(std::find(ids.begin(), ids.end(), id) - ids.begin()));
-  backend.log_choices();
-  std::vector<RankSubset> subsets = node_subsets(nodes, request.network, line_rate_of(request.network));
+  if (request.collectives) backend.log_choices();
+  const auto named = rate_named_in(request.network);
+  const double line_rate = named ? named->bytes_per_second() : 0;
+  std::vector<RankSubset> subsets = node_subsets(nodes, request.network, line_rate);
+  if (!subsets.empty() && !named)
+    throw Error(ErrorKind::input, "calibrate: --network '" + request.network +
+                                      "' names no rate: write it as in 'ethernet 10 Gbit/s tcp'");
   if (subsets.empty()) subsets = local_subsets(group.ranks(), network_of_link(run.run().machine.link));
   try {
     const auto worker = backend.make_worker(launched.local_rank % devices);
     Session session{*worker, clock, hooks.stop, &group};
+    const double for_interference =
+        request.model ? seconds_of_interference * static_cast<double>(request.precisions.size()) : 0;
+    const double for_collectives = request.collectives ? 60.0 * static_cast<double>(subsets.size()) : 0;
+    const double budget =
+        group.least(request.seconds > 0 ? request.seconds : for_interference + for_collectives);
+    if (request.model)
+      measure_interferences_across(run, backend, session, group, subsets.front().placement, request,
+                                   budget * for_interference / (for_interference + for_collectives));
+    if (!request.collectives) {
+      run.note_clocks(false);
+      run.save(true);
+      return run.take();
+    }
     CollectiveOptions options;
     options.more_bytes = bucket_sizes(request);
-    options.seconds =
-        group.least(request.seconds > 0 ? request.seconds : 60.0 * static_cast<double>(subsets.size()));
+    options.seconds = group.least(budget - run.spent());
+    if (backend.name() == "cpu") keep_to_gloo(options);
     const double memory = group.least(run.run().machine.memory_bytes);
     while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
     const SuiteHooks suite{[&](const std::string& text) { run.progress("collectives, " + text); },

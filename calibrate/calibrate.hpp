@@ -56,8 +56,8 @@ double default_seconds(const Request& request, int gpus);
 // returned and marked incomplete.
 Calibration calibrate(device::Backend& backend, Clock& clock, const Request& request, const Hooks& hooks);
 
-// Collectives alone over several processes, one a GPU; `group` joins them. All ranks return the same run,
-// rank 0's is the one to keep.
+// Over several processes, one a GPU: collectives, and with a model what they and its passes cost each other;
+// `group` joins the processes. All ranks return the same run, rank 0's is the one to keep.
 Calibration calibrate_across_processes(device::Backend& backend, Clock& clock, const Request& request,
                                        const Hooks& hooks, RankGroup& group, const LaunchedRank& launched);
 

@@ -103,6 +103,21 @@ double slowdown(double beside, double covered, double alone) {
   return work > 0 ? covered / work : 1;
 }
 
+// Calls beside a pass, and by themselves. Forward counts too, for collectives run from the start; a third
+// more, for both become slower.
+struct Calls {
+  double pass = 0;  // seconds
+  int beside = 0, alone = 0;
+};
+Calls calls_of(const InterferenceOptions& options) {
+  Calls calls;
+  calls.pass = options.backward * 1.5;
+  calls.beside =
+      static_cast<int>(std::clamp(1.3 * calls.pass / std::max(options.collective, 1e-6), 8.0, 1500.0));
+  calls.alone = std::min(calls.beside, repetitions_in(calls.pass, options.collective, 8, 50));
+  return calls;
+}
+
 Sample ratios(const std::vector<double>& beside, const std::vector<double>& alone) {
   std::vector<double> values;
   const double base = summarize(alone).median;
@@ -114,23 +129,26 @@ Sample ratios(const std::vector<double>& beside, const std::vector<double>& alon
 
 }  // namespace
 
+double seconds_of_repetition(const InterferenceOptions& options) {
+  const Calls calls = calls_of(options);
+  constexpr double slower = 2;
+  const double beside = slower * std::max(calls.pass, calls.beside * options.collective);
+  return beside + calls.pass + calls.alone * options.collective;
+}
+
 InterferenceEntry measure_interference(Session& session, RankGroup& group, Communicator& communicator,
                                        device::Buffer buffer, StepPlan& plan,
                                        const InterferenceOptions& options) {
   EventPool events(session.worker);
-  // Forward counts too, for collectives run from the start; a third more, for both become slower.
-  const double pass = options.backward * 1.5;
-  const int collectives =
-      static_cast<int>(std::clamp(1.3 * pass / std::max(options.collective, 1e-6), 8.0, 1500.0));
-  const int alone_calls = repetitions_in(pass, options.collective, 8, 50);
+  const Calls calls = calls_of(options);
   std::vector<double> backward_beside, covered, backward_alone, collective_beside, collective_alone;
   for (int repetition = 0; repetition <= options.repetitions; ++repetition) {
     const Overlap beside =
-        run_beside(session, group, communicator, buffer, plan, events, options.bytes, collectives, true);
+        run_beside(session, group, communicator, buffer, plan, events, options.bytes, calls.beside, true);
     const Overlap alone =
         run_beside(session, group, communicator, buffer, plan, events, options.bytes, 0, true);
-    const Overlap collective = run_beside(session, group, communicator, buffer, plan, events, options.bytes,
-                                          std::min(collectives, alone_calls), false);
+    const Overlap collective =
+        run_beside(session, group, communicator, buffer, plan, events, options.bytes, calls.alone, false);
     const double values[] = {group.greatest(beside.backward), group.greatest(alone.backward),
                              group.greatest(beside.collective), group.greatest(collective.collective),
                              group.least(beside.covered)};
@@ -152,6 +170,17 @@ InterferenceEntry measure_interference(Session& session, RankGroup& group, Commu
   entry.compute_slowdown = summarize(std::move(slowdowns));
   entry.collective_slowdown = ratios(collective_beside, collective_alone);
   return entry;
+}
+
+double time_backward(Session& session, RankGroup& group, Communicator& communicator, StepPlan& plan) {
+  EventPool events(session.worker);
+  double least = 0;
+  for (int repetition = 0; repetition < 4; ++repetition) {
+    const double seconds =
+        group.greatest(run_beside(session, group, communicator, {}, plan, events, 0, 0, true).backward);
+    if (repetition > 0) least = repetition == 1 ? seconds : std::min(least, seconds);
+  }
+  return least;
 }
 
 }  // namespace foretrain::calibrate

@@ -14,7 +14,19 @@ namespace {
 
 constexpr double soak_share = 0.25;  // of the seconds of a batch
 
+// What interference is measured with where gradients are larger: enough for a link's full rate.
+constexpr std::int64_t largest_interfering = std::int64_t{64} << 20;
+// A network's rate is tried with the one, and no collective beside a pass is shorter than the other.
+constexpr std::int64_t probe_bytes = std::int64_t{256} << 10, least_probed = std::int64_t{64} << 10;
+constexpr std::int64_t smallest_block = 16;  // bytes a rank
+
 }  // namespace
+
+std::int64_t interfering_bytes(const Model& model, int ranks) {
+  const std::int64_t block = smallest_block * ranks;
+  const std::int64_t bytes = model.parameter_count() * element_bytes(Precision::fp32);
+  return std::min(largest_interfering, (bytes + block - 1) / block * block);
+}
 
 JoinedDevices::JoinedDevices(DeviceContext& context, int gpus)
     : clock_(context.clock), members_(static_cast<std::size_t>(gpus)) {
@@ -84,6 +96,54 @@ TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& 
   return steps_of;
 }
 
+std::vector<InterferenceEntry> interference_by_size(Session& session, RankGroup& group,
+                                                    device::Communicator& communicator, StepPlan& plan,
+                                                    const InterferenceRequest& request) {
+  std::vector<InterferenceEntry> entries;
+  std::vector<std::int64_t> sizes = request.sizes;
+  const std::int64_t largest = interfering_bytes(request.model, group.ranks());
+  if (request.part_of_backward > 0) sizes = {largest};
+  if (sizes.empty()) return entries;
+  device::Worker& worker = session.worker;
+  const double start = session.clock.now();
+  const device::Buffer buffer = worker.allocate(*std::max_element(sizes.begin(), sizes.end()));
+  EventPool events(worker);
+  const auto time = [&](std::int64_t bytes, int calls, bool first) {
+    return std::max(
+        time_chain(session, group, &communicator, events, buffer, CollectiveCurve(), bytes, calls, first),
+        1e-6);
+  };
+  const double backward =
+      request.backward > 0 ? request.backward : time_backward(session, group, communicator, plan);
+  if (request.part_of_backward > 0) {
+    // The second call, since the first makes connections.
+    const std::int64_t probe = std::min(probe_bytes, largest), block = smallest_block * group.ranks();
+    time(probe, 1, true);
+    const double wanted = request.part_of_backward * backward / time(probe, 1, false);
+    const auto bytes = static_cast<std::int64_t>(std::min(wanted, 1e6) * static_cast<double>(probe));
+    sizes = {std::clamp(bytes / block * block, std::min(least_probed, largest), largest)};
+  }
+  for (const std::int64_t bytes : sizes) {
+    InterferenceOptions options;
+    options.bytes = bytes;
+    options.backward = backward;
+    const double first = time(bytes, 1, true);
+    options.collective = time(bytes, repetitions_in(0.1 * request.seconds, first, 1, 10), false);
+    const double left = group.least(request.seconds - (session.clock.now() - start));
+    const double repetition = std::max(seconds_of_repetition(options), 1e-4);
+    // Short ones are repeated five times at least; of long ones two are more than there is time for.
+    const int least = group.greatest(repetition) > request.seconds / 5 ? 2 : 5;
+    options.repetitions = repetitions_in(0.4 * left, repetition, least, 15);
+    entries.push_back(measure_interference(session, group, communicator, buffer, plan, options));
+    entries.back().model = request.model.name;
+    entries.back().precision = request.precision;
+    entries.back().batch = request.batch;
+    entries.back().sequence = request.model.sequence;
+  }
+  worker.release(buffer);
+  return entries;
+}
+
 InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& devices,
                                         const InterferenceRequest& request) {
   InterferenceRun run;
@@ -95,9 +155,6 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
         request.model, build_options(request.model, request.batch, request.precision, request.seed));
     program->synthesize_input(request.seed + static_cast<std::uint64_t>(group.rank()));
     StepPlan plan(*program);
-    device::Buffer buffer;
-    if (!request.sizes.empty())
-      buffer = worker.allocate(*std::max_element(request.sizes.begin(), request.sizes.end()));
 
     // Data-parallel steps first: they also warm the devices up.
     const double start = context.clock.now();
@@ -114,29 +171,9 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
     for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
       alone.*bound = group.greatest(alone.*bound);
 
-    EventPool events(worker);
-    std::vector<InterferenceEntry> entries;
-    const CollectiveCurve curve;
-    for (const std::int64_t bytes : request.sizes) {
-      InterferenceOptions options;
-      options.bytes = bytes;
-      options.backward = request.backward;
-      const double first =
-          std::max(time_chain(session, group, &communicator, events, buffer, curve, bytes, 1, true), 1e-6);
-      options.collective = time_chain(session, group, &communicator, events, buffer, curve, bytes,
-                                      repetitions_in(0.1 * request.seconds, first, 1, 10));
-      const double left = group.least(request.seconds - (context.clock.now() - start));
-      const double repetition = 6 * step + 200 * options.collective;
-      // Short ones are repeated five times at least; of long ones two are more than there is time for.
-      const int least = group.greatest(repetition) > request.seconds / 5 ? 2 : 5;
-      options.repetitions = repetitions_in(0.4 * left, repetition, least, 15);
-      entries.push_back(measure_interference(session, group, communicator, buffer, plan, options));
-      entries.back().model = request.model.name;
-      entries.back().precision = request.precision;
-      entries.back().batch = request.batch;
-      entries.back().sequence = request.model.sequence;
-    }
-    if (buffer.bytes > 0) worker.release(buffer);
+    InterferenceRequest ask = request;
+    ask.seconds = std::max(0.0, request.seconds - (context.clock.now() - start));
+    std::vector<InterferenceEntry> entries = interference_by_size(session, group, communicator, plan, ask);
     if (group.rank() != 0) return;
     run.entries = std::move(entries);
     run.overlap.model = request.model.name;

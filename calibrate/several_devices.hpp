@@ -8,6 +8,7 @@
 
 #include "calibrate/collective_suite.hpp"
 #include "calibrate/session.hpp"
+#include "calibrate/step_plan.hpp"
 #include "sim/input/scenario.hpp"
 #include "sim/training/model.hpp"
 #include "sim/training/profile.hpp"
@@ -50,15 +51,25 @@ class JoinedDevices {
 void measure_local_collectives(DeviceContext& context, int gpus, const std::string& network,
                                const CollectiveOptions& options, const SuiteHooks& hooks);
 
+// A collective of all gradients, in whole blocks of every rank.
+std::int64_t interfering_bytes(const Model& model, int ranks);
+
 struct InterferenceRequest {
   const Model& model;
   std::int64_t batch = 1;
   Precision precision = Precision::fp32;
   std::uint64_t seed = 1;
-  double backward = 0;              // seconds on the device, as measured in context
+  double backward = 0;              // seconds on the device, as measured in context; 0: not known
   std::vector<std::int64_t> sizes;  // of collectives; empty: whole steps alone
+  // In place of sizes: that of a collective which takes this part of a backward pass, 0 for none.
+  double part_of_backward = 0;
   double seconds = 4;
 };
+
+// What passes of the model and all-reduces cost each other, a size each, on a worker of the group.
+std::vector<InterferenceEntry> interference_by_size(Session& session, RankGroup& group,
+                                                    device::Communicator& communicator, StepPlan& plan,
+                                                    const InterferenceRequest& request);
 
 struct InterferenceRun {
   std::vector<InterferenceEntry> entries;  // a size each

@@ -116,12 +116,12 @@ std::string Repredictor::profile_by_digest(const fs::path& record, const std::st
 std::optional<Scenario> Repredictor::scenario_of(const FiledRecord& filed, std::string& problem) {
   const RunRecord& record = filed.record;
   if (record.scenario_yaml.empty()) return recorded_scenario(record, records_, catalog_, problem);
-  std::vector<std::string> overrides = record.overrides;
+  Overrides overrides(record.overrides.begin(), record.overrides.end());
   const std::string own = profile_.empty() ? profile_by_digest(filed.file, record.profile_digest) : profile_;
   if (!own.empty()) {
-    overrides.push_back("profile=" + own);
+    overrides.emplace_back("profile=" + own);
   } else {
-    for (std::string& each : overrides) each = beside(filed.file, each);
+    for (Override& each : overrides) each.text = beside(filed.file, each.text);
   }
   // Files that the scenario names stand beside the record, or still where the scenario was read.
   Diagnostics diagnostics;
@@ -137,7 +137,7 @@ std::optional<Scenario> Repredictor::scenario_of(const FiledRecord& filed, std::
 
 std::string Repredictor::kind_without_profile(const FiledRecord& filed) {
   const RunRecord& record = filed.record;
-  std::vector<std::string> overrides = record.overrides;
+  Overrides overrides(record.overrides.begin(), record.overrides.end());
   overrides.emplace_back("profile={ steps: [[1, 1 ms]] }");
   Diagnostics unused;
   auto scenario = parse_scenario(record.scenario_yaml, filed.file, catalog_, overrides, unused);

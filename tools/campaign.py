@@ -49,8 +49,8 @@ DEFAULTS = {"nodes": 1, "rate": "", "strategy": "ddp", "repeats": 1, "warmup": 1
             "lengths": "", "batching": "", "cuda_graph": "", "processes": "", "sequence": 0, "steps": 0}
 LONGEST_SECONDS, FEWEST_STEPS, MOST_STEPS = 20.0, 12, 100  # of the steps that count
 # Wall clock beside the steps (seconds, of the first campaign on H100): a process until its first step, a scenario's plan
-# search and allocations, collectives within a node, collectives between nodes.
-PROCESS, SCENARIO, LOCAL_COLLECTIVES, NETWORK_COLLECTIVES = 8, 4, 15, 40
+# search and allocations, collectives within a node, collectives between nodes, what a model and those cost each other.
+PROCESS, SCENARIO, LOCAL_COLLECTIVES, NETWORK_COLLECTIVES, NETWORK_INTERFERENCE = 8, 4, 15, 40, 12
 LONGEST_SLICE = 540
 
 
@@ -132,7 +132,7 @@ def name_of(row):
 
 
 def network_name(rate):
-    return f"ethernet {rate} tcp"
+    return f"ethernet {with_unit(rate)} tcp"
 
 
 def rate_for_nodes(rate):
@@ -166,16 +166,18 @@ def with_unit(rate):
     return f"{found[1]} {found[2].upper().replace('K', 'k')}bit/s" if found else rate
 
 
-def slowed_together(profile):
-    """How much longer a step takes where workers compute on one machine's cores beside each other (tools/live.sh)."""
+def slowed_together(profile, model):
+    """How much longer the model's step takes where workers compute on one machine's cores beside each other, else any
+    model's (tools/live.sh; the simulator counts it within a node by the same rule)."""
     if not profile.exists():
         return 1.0
     with gzip.open(profile, "rt") as file:
         measured = json.load(file)
     alone = {(step["model"], step["batch"]): step["step_s"][0] for step in measured["steps"]}
-    ratios = [each["alone_s"][0] / alone[each["model"], each["batch"]] for each in measured.get("overlaps", [])
-              if (each["model"], each["batch"]) in alone]
-    return max(1.0, statistics.median(ratios)) if ratios else 1.0
+    ratios = [(each["model"], max(1.0, each["alone_s"][0] / alone[each["model"], each["batch"]]))
+              for each in measured.get("overlaps", []) if (each["model"], each["batch"]) in alone]
+    own = [ratio for of, ratio in ratios if of == model] or [ratio for _, ratio in ratios]
+    return statistics.median(own) if own else 1.0
 
 
 def sequence_text(row):
@@ -216,7 +218,8 @@ def estimate(calibration, rows):
                       for entry in needed_calibrations(calibration, rows))
     if any(row["gpus"] > row["nodes"] for row in rows):
         calibrating += PROCESS + LOCAL_COLLECTIVES
-    calibrating += len({row["rate"] for row in rows if row["rate"]}) * (PROCESS + NETWORK_COLLECTIVES)
+    calibrating += len({row["rate"] for row in rows if row["rate"]}) * (
+        PROCESS + NETWORK_COLLECTIVES + len(needed_calibrations(calibration, rows)) * (PROCESS + NETWORK_INTERFERENCE))
     running = 0.0
     for batch in batches(rows):
         running += PROCESS
@@ -272,7 +275,18 @@ def calibrating(calibration, rows, folder, arguments):
         planned.append(on_nodes(nodes, rate, 0 if arguments.device == "cpu" else per_node) + base +
                        ["--out", str(folder / network_profile(rate)), "--collectives", "--network", network_name(rate),
                         "--seconds", str(NETWORK_COLLECTIVES)] + buckets)
+        # What passes of a model and its exchange over this network cost each other.
+        for entry in needed_calibrations(calibration, rows):
+            length = (entry["sequences"].split() or [""])[0]
+            planned.append(on_nodes(nodes, rate, 0 if arguments.device == "cpu" else per_node) + base +
+                           ["--out", str(folder / network_profile(rate)), "--append", "--network", network_name(rate),
+                            "--model", entry["model"], "--batch", middle(entry["batches"].split()), "--precision", entry["precision"]] +
+                           (["--sequence", length] if length else []))
     return planned
+
+
+def middle(batches):
+    return sorted(batches, key=int)[len(batches) // 2]
 
 
 def runs(rows, folder, arguments):
@@ -301,8 +315,8 @@ def network_profile(rate):
 
 
 def write_scenarios(rows, folder, given, device):
-    together = slowed_together(folder / "profile.json.gz") if device == "cpu" else 1.0
     for row in rows:
+        together = slowed_together(folder / "profile.json.gz", row["model"]) if device == "cpu" else 1.0
         profiles = given or ["profile.json.gz"] + ([network_profile(row["rate"])] if row["rate"] else [])
         (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles, device, together))
 

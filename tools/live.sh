@@ -56,6 +56,9 @@ if [ $workers -gt 1 ]; then
     # A step's gradients must not pass within the burst of what makes the rate: 0.5 ms of it, 32 kB at least.
     for link in 100mbit:32kb:'100 Mbit/s' 1gbit:64kb:'1 Gbit/s'; do
       IFS=: read -r rate burst bandwidth <<<"$link"
+      # What a pass and its exchange cost each other there: with the network's threads on the very cores that compute.
+      NODES_CORES=1 NODES_BURST=$burst "$nodes" 2 "$rate" 0 "$program" calibrate --device cpu --append --out live.json --model small-cnn \
+        --batch "$batch" --network "ethernet $bandwidth tcp" >run.log 2>&1 || { status=$?; cat run.log >&2; exit $status; }
       scenario "two-nodes-$rate" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: $bandwidth, latency: 30 us }, slow_gpus: [{ from: 0, to: 1, factor: $together }] }"
       NODES_CORES=1 NODES_BURST=$burst run "two-nodes-$rate" "$nodes" 2 "$rate" 0
     done

@@ -217,6 +217,32 @@ std::variant<Rate, UnitError> parse_rate(std::string_view text) {
                  [](double r) { return Rate(r); });
 }
 
+std::optional<Rate> rate_named_in(std::string_view text) {
+  constexpr std::string_view digits = "0123456789.", words = " \t,;()";
+  for (std::size_t at = text.find_first_of(digits); at != std::string_view::npos;
+       at = text.find_first_of(digits, at)) {
+    const std::size_t number_end = std::min(text.find_first_not_of(digits, at), text.size());
+    const std::size_t unit = std::min(text.find_first_not_of(' ', number_end), text.size());
+    const std::size_t end = std::min(text.find_first_of(words, unit), text.size());
+    const auto as_written = parse_rate(text.substr(at, end - at));
+    if (const Rate* rate = std::get_if<Rate>(&as_written)) return *rate;
+    // tc's own: no prefix is told by its case, and the second goes without saying.
+    std::string of_tc(text.substr(unit, end - unit));
+    for (char& c : of_tc) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const auto& [name, written] : {std::pair("bit", "bit/s"),
+                                        {"kbit", "kbit/s"},
+                                        {"mbit", "Mbit/s"},
+                                        {"gbit", "Gbit/s"},
+                                        {"tbit", "Tbit/s"}}) {
+      if (of_tc != name) continue;
+      const auto rate = parse_rate(fmt::format("{} {}", text.substr(at, number_end - at), written));
+      if (const Rate* known = std::get_if<Rate>(&rate)) return *known;
+    }
+    at = number_end;
+  }
+  return std::nullopt;
+}
+
 std::variant<double, UnitError> parse_number(std::string_view text) {
   const std::string_view whole = trim(text);
   double number = 0;

@@ -3,6 +3,7 @@
 // bytes differ.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,6 +22,10 @@ std::variant<Time, UnitError> parse_time(std::string_view text);
 std::variant<JobTime, UnitError> parse_job_time(std::string_view text);
 std::variant<Bytes, UnitError> parse_bytes(std::string_view text);
 std::variant<Rate, UnitError> parse_rate(std::string_view text);
+
+// The first rate that a text names among other words: "ethernet 10 Gbit/s tcp", "ethernet 10gbit tcp" (as
+// Linux's tc writes rates).
+std::optional<Rate> rate_named_in(std::string_view text);
 
 // A plain finite decimal number ("1e3", "0.9", "1281167"); no hexadecimal, no "inf", no trailing text.
 std::variant<double, UnitError> parse_number(std::string_view text);

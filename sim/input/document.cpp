@@ -320,8 +320,8 @@ std::string first_comment(std::string_view text) {
   return {};
 }
 
-void set_value(Value& root, const std::string& path, const std::string& text, Diagnostics& diagnostics) {
-  const std::string name = "--set " + path + "=" + text;
+void set_value(Value& root, const std::string& path, const std::string& text, const std::string& name,
+               Diagnostics& diagnostics) {
   const auto file = std::make_shared<const std::string>(name);
   Diagnostics inner;
   std::optional<Value> parsed = parse_document(text, name, inner);
@@ -329,7 +329,7 @@ void set_value(Value& root, const std::string& path, const std::string& text, Di
     for (const Diagnostic& finding : inner.errors()) diagnostics.error({name}, finding.what);
     return;
   }
-  // Every part of the value stands in this --set, at no line of a file.
+  // Every part of the value stands on the command line, at no line of a file.
   std::vector<Value*> rest{&*parsed};
   while (!rest.empty()) {
     Value& value = *rest.back();

@@ -72,9 +72,10 @@ std::optional<Value> read_document(const std::filesystem::path& path, Diagnostic
 // The text of the first comment line before any content ("# Does a second node pay?"), else empty.
 std::string first_comment(std::string_view text);
 
-// For --set: replaces or adds the value at a dotted path ("cluster.network.bandwidth", list items by number:
-// "job.schedule.0.batch"). The text is read as YAML; null takes a key away. Findings carry "--set PATH=VALUE"
-// in place of a file.
-void set_value(Value& root, const std::string& path, const std::string& text, Diagnostics& diagnostics);
+// Replaces or adds the value at a dotted path ("cluster.network.bandwidth", list items by number:
+// "job.schedule.0.batch"). The text is read as YAML; null takes a key away. Findings carry `name` in place of
+// a file.
+void set_value(Value& root, const std::string& path, const std::string& text, const std::string& name,
+               Diagnostics& diagnostics);
 
 }  // namespace foretrain

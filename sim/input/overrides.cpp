@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <string_view>
 
 #include "sim/input/strategy_reader.hpp"
 
@@ -57,35 +58,49 @@ Value* value_at(Value& root, const std::string& path) {
 }
 
 struct Applied {
-  std::string path, text;
+  std::string path;
+  const Override* override;
   std::shared_ptr<const std::string> file;  // that of the value which it left
 };
 
 }  // namespace
 
-void apply_overrides(Value& root, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+std::string Override::written() const {
+  static const std::string profile = "profile=";
+  if (option != std::string_view("--profile") || !text.starts_with(profile))
+    return fmt::format("{} {}", option, text);
+  // One name stands there in quotes of YAML.
+  std::string_view name = std::string_view(text).substr(profile.size());
+  if (name.size() > 2 && name.starts_with('\'') && name.ends_with('\''))
+    name = name.substr(1, name.size() - 2);
+  return fmt::format("{} {}", option, name);
+}
+
+void apply_overrides(Value& root, const Overrides& overrides, Diagnostics& diagnostics) {
   std::vector<Applied> applied;
-  for (const std::string& text : overrides) {
+  for (const Override& override : overrides) {
+    const std::string& text = override.text;
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      diagnostics.error({"--set " + text}, "takes PATH=VALUE, as in --set cluster.nodes=4");
+      diagnostics.error({override.written()},
+                        fmt::format("takes PATH=VALUE, as in {} cluster.nodes=4", override.option));
       continue;
     }
     const std::string value = text.substr(equals + 1);
     const std::string path = normal_path(root, text.substr(0, equals), value);
-    set_value(root, path, value, diagnostics);
+    set_value(root, path, value, override.written(), diagnostics);
     // The same key again: the last one counts.
     std::erase_if(applied, [&](const Applied& earlier) { return earlier.path == path; });
     std::erase_if(applied, [&](const Applied& earlier) {
       const Value* left = value_at(root, earlier.path);
       if (left != nullptr && left->file == earlier.file) return false;
       diagnostics.error(
-          {"--set " + text},
-          fmt::format("undoes '{}', which is set as well: leave one of them out{}", earlier.text,
+          {override.written()},
+          fmt::format("undoes '{}', which is set as well: leave one of them out{}", earlier.override->text,
                       earlier.path.starts_with(path + '.') ? ", or put it first" : ""));
       return true;
     });
-    if (const Value* own = value_at(root, path)) applied.push_back({path, text, own->file});
+    if (const Value* own = value_at(root, path)) applied.push_back({path, &override, own->file});
   }
 }
 

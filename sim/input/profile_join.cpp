@@ -26,7 +26,7 @@ auto key_of(const CollectiveEntry& e) {
   return std::tuple(e.kind, e.ranks, e.nodes, e.network, e.algorithm, e.protocol, e.element, e.bytes);
 }
 auto key_of(const InterferenceEntry& e) {
-  return std::tuple(e.model, e.precision, e.batch, e.sequence, e.ranks, e.bytes);
+  return std::tuple(e.model, e.precision, e.batch, e.sequence, e.ranks, e.nodes, e.network, e.bytes);
 }
 auto key_of(const OverlapEntry& e) {
   return std::tuple(e.model, e.precision, e.batch, e.sequence, e.ranks);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/parse_units.hpp"
 #include "sim/input/catalog.hpp"
 #include "sim/input/gunzip.hpp"
 #include "sim/input/json_archive.hpp"
@@ -110,6 +111,9 @@ void describe(Archive& a, InterferenceEntry& e) {
   a.required("batch", e.batch);
   a.optional("sequence", e.sequence);
   a.required("ranks", e.ranks);
+  a.optional("nodes", e.nodes, 1);
+  a.optional("network", e.network);
+  a.optional("line_rate_Bps", e.line_rate);
   a.required("bytes", e.bytes);
   a.required("compute_slowdown", e.compute_slowdown);
   a.required("collective_slowdown", e.collective_slowdown);
@@ -262,6 +266,11 @@ std::optional<Profile> parse_profile(std::string_view json, const std::string& f
   Profile profile;
   BasicArchiveReader<JsonNode>(tree->root(), file, inner).read(profile);
   profile.operators = std::move(operators);
+  // Profiles of before 2026-11-29 do not have rates that were written as tc writes them.
+  for (CollectiveEntry& entry : profile.collectives) {
+    if (entry.nodes < 2 || entry.line_rate > 0) continue;
+    if (const auto rate = rate_named_in(entry.network)) entry.line_rate = rate->bytes_per_second();
+  }
   diagnostics.merge(inner);
   if (!inner.ok()) return std::nullopt;
   return profile;

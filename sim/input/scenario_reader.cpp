@@ -678,7 +678,7 @@ class Reader {
 }  // namespace
 
 std::optional<Scenario> parse_scenario(std::string_view text, const std::string& file, const Catalog& catalog,
-                                       const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+                                       const Overrides& overrides, Diagnostics& diagnostics) {
   Diagnostics own;
   std::optional<Value> root;
   if (!refuse_other_kind(text, file, FileKind::scenario, own)) root = parse_document(text, file, own);
@@ -698,7 +698,7 @@ std::optional<Scenario> parse_scenario(std::string_view text, const std::string&
 }
 
 Scenario read_scenario(const std::filesystem::path& file, const Catalog& catalog,
-                       const std::vector<std::string>& overrides) {
+                       const Overrides& overrides) {
   Diagnostics diagnostics;
   std::optional<Scenario> scenario =
       parse_scenario(read_file_limited(file), file.string(), catalog, overrides, diagnostics);

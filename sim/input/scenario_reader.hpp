@@ -9,6 +9,7 @@
 
 #include "sim/input/catalog.hpp"
 #include "sim/input/diagnostics.hpp"
+#include "sim/input/overrides.hpp"
 #include "sim/input/scenario.hpp"
 
 namespace foretrain {
@@ -18,11 +19,11 @@ namespace foretrain {
 //
 // Throws Error(input) with all findings. Hints go to Scenario::warnings.
 Scenario read_scenario(const std::filesystem::path& file, const Catalog& catalog,
-                       const std::vector<std::string>& overrides = {});
+                       const Overrides& overrides = {});
 
 // The same from text (`file` is what messages show; paths in it resolve beside it where it exists, else in
 // the working folder). None where there was an error.
 std::optional<Scenario> parse_scenario(std::string_view text, const std::string& file, const Catalog& catalog,
-                                       const std::vector<std::string>& overrides, Diagnostics& diagnostics);
+                                       const Overrides& overrides, Diagnostics& diagnostics);
 
 }  // namespace foretrain

@@ -48,7 +48,7 @@ Captured captured_steps(const Profile& profile, const std::string& model, Precis
     if (step.what != captured_step_work || step.model != model || step.precision != precision) continue;
     const TimedParts parts = timed_parts(profile, model, precision, step.batch, step.sequence);
     const double left = step.timing.device.median - parts.beside;
-    if (parts.passes <= 0 || left <= 0) continue;
+    if (!parts.has_update || parts.passes <= 0 || left <= 0) continue;
     out.factor[{step.batch, step.sequence}] = left / parts.passes;
     out.factors.push_back(left / parts.passes);
     out.hosts.push_back(step.timing.host.median);

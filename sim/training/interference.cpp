@@ -9,39 +9,44 @@
 namespace foretrain {
 namespace {
 
-// NCCL over TCP sockets runs two channels: a hundredth of an H100's multiprocessors, and a wire far slower
-// than memory. Fitted to one run that is in no table: ResNet-50 in bf16 at batch 64 on two nodes of one H100
-// at 10 Gbit/s, whose backward pass took 8.16 ms beside collectives and 7.54 ms alone; the collectives took
-// the time they take alone.
+// Of profiles that have no entry between nodes. NCCL over TCP sockets runs two channels: a hundredth of an
+// H100's multiprocessors, and a wire far slower than memory. Fitted to one run that is in no table: ResNet-50
+// in bf16 at batch 64 on two nodes of one H100 at 10 Gbit/s, whose backward pass took 8.16 ms beside
+// collectives and 7.54 ms alone; the collectives took the time they take alone.
 constexpr double compute_slowdown_between_nodes = 1.08;
 
-double distance(std::int64_t a, std::int64_t b) {
-  return std::fabs(std::log2(static_cast<double>(std::max<std::int64_t>(a, 1))) -
-                   std::log2(static_cast<double>(std::max<std::int64_t>(b, 1))));
+double distance(double a, double b) {
+  return std::fabs(std::log2(std::max(a, 1.0)) - std::log2(std::max(b, 1.0)));
 }
+
+constexpr double same_rate = 0.015;  // of the logarithm to base 2: one per cent
 
 }  // namespace
 
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
-                             std::int64_t batch, std::int64_t bytes, int nodes, int ranks) {
+                             std::int64_t batch, std::int64_t bytes, const InterferencePlace& place) {
   Interference out;
-  if (nodes > 1) {
-    if (profile.device == "cuda") out.compute = compute_slowdown_between_nodes;
-    out.origin = Origin::fitted;
-    return out;
-  }
-  std::tuple<bool, bool, double, double> best{true, true, 0, 0};
+  const bool is_between = place.nodes > 1;
+  std::tuple<double, bool, bool, double, double> best;
   for (const InterferenceEntry& entry : profile.interference) {
-    const std::tuple<bool, bool, double, double> rank{entry.model != model, entry.precision != precision,
-                                                      distance(entry.batch, batch),
-                                                      distance(entry.bytes, bytes)};
+    if ((entry.nodes > 1) != is_between) continue;
+    const double rates = is_between ? distance(entry.line_rate, place.line_rate) : 0;
+    const std::tuple<double, bool, bool, double, double> rank{
+        rates < same_rate ? 0 : rates, entry.model != model, entry.precision != precision,
+        distance(static_cast<double>(entry.batch), static_cast<double>(batch)),
+        distance(static_cast<double>(entry.bytes), static_cast<double>(bytes))};
     if (out.origin != Origin::assumed && rank >= best) continue;
     best = rank;
     out.compute = std::max(1.0, entry.compute_slowdown.median);
     out.collective = std::max(1.0, entry.collective_slowdown.median);
-    out.origin = entry.model == model ? Origin::measured : Origin::fitted;
+    out.origin = entry.model == model && rates < same_rate ? Origin::measured : Origin::fitted;
   }
-  out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, ranks);
+  if (!is_between) {
+    out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, place.ranks);
+  } else if (out.origin == Origin::assumed && profile.device == "cuda") {
+    out.compute = compute_slowdown_between_nodes;
+    out.origin = Origin::fitted;
+  }
   return out;
 }
 

@@ -8,17 +8,23 @@
 
 namespace foretrain {
 
+// Where collectives run: on ranks of one node, or over a network.
+struct InterferencePlace {
+  int ranks = 1, nodes = 1;
+  double line_rate = 0;  // bytes per second and direction of a node
+};
+
 struct Interference {
   double compute = 1;     // kernels beside the collective, over kernels alone
   double collective = 1;  // the collective beside kernels, over the collective alone
   Origin origin = Origin::assumed;
 };
 
-// The entry nearest in model, precision, batch and bytes, in this order, its effect on kernels scaled by what
-// it is worth in a step (interference_scale() of overlap_fit.hpp). Factors below 1 are noise and count as 1.
-// Where the profile has none: 1 and 1, assumed. Entries are measured within a node; between nodes a
-// collective is held up by the wire and takes few multiprocessors (see the .cpp).
+// Of the entries of a node, or of those between nodes, the nearest in line rate, model, precision, batch and
+// bytes, in this order; within a node its effect on kernels is scaled by what it is worth in a step
+// (interference_scale() of overlap_fit.hpp). Factors below 1 are noise and count as 1. Where the profile has
+// none: 1 and 1, assumed; for GPUs between nodes a fitted one (see the .cpp).
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
-                             std::int64_t batch, std::int64_t bytes, int nodes, int ranks);
+                             std::int64_t batch, std::int64_t bytes, const InterferencePlace& place);
 
 }  // namespace foretrain

@@ -110,6 +110,9 @@ struct InterferenceEntry {
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   int ranks = 0;
+  int nodes = 1;
+  std::string network;         // between nodes, as of collectives
+  double line_rate = 0;        // bytes per second and direction of a node's network, 0 within a node
   std::int64_t bytes = 0;      // size of the collectives that ran beside
   Sample compute_slowdown;     // backward pass while collectives run, over backward alone; unitless
   Sample collective_slowdown;  // collectives beside backward, over collectives alone; unitless

@@ -185,7 +185,7 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
         price(use, *network_, line_rate_, true);
         if (profile_) {
           use.beside = interference_of(*profile_, model->name, scenario.precision, micro_batch,
-                                       operation.bytes.count(), nodes_, workers_);
+                                       operation.bytes.count(), {workers_, nodes_, line_rate_});
         }
       }
       use.name = operation.name;

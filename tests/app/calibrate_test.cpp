@@ -1,10 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "sim/input/profile_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
+#include "tests/support/cpu_backend.hpp"
 #include "tests/support/slowdown.hpp"
 
 using namespace foretrain;
@@ -90,4 +95,49 @@ TEST_CASE("calibrate measures on the reference backend, and extends what it wrot
   CHECK(profile->runs[0].command.find("--batch 4") != std::string::npos);
   for (const OperatorEntry& entry : profile->operators)
     if (entry.layer == "conv") CHECK(entry.passes[0].device.median > 0);
+}
+
+TEST_CASE("calibrate measures over a network what passes and exchange cost each other, by a process a node") {
+  if (test::cpu_backend() == nullptr) return;
+  const TemporaryFolder folder;
+  folder.write("small.yaml", small_model);
+  const std::string out = folder.path("network.json");
+  const auto calibrate = [&](const std::string& rank, const std::string& network) {
+    test::RunOptions node;
+    node.environment = {"NODE_RANK=" + rank, "NNODES=2", "NCCL_HOSTID=node" + rank};
+    return run_foretrain(
+        {"calibrate", "--device", "cpu", "--gpus", "1", "--model", folder.path("small.yaml"), "--batch",
+         "4,8", "--network", network, "--rendezvous",
+         "127.0.0.1:" + std::to_string(20000 + ::getpid() % 20000), "--seconds", "2", "--out", out},
+        node);
+  };
+  const auto on_both = [&](const std::string& network) {
+    Finished second;
+    std::thread other([&] { second = calibrate("1", network); });
+    Finished first = calibrate("0", network);
+    other.join();
+    CHECK(second.status == first.status);
+    return first;
+  };
+  const Finished done = on_both("ethernet 1gbit tcp");
+  CAPTURE(done.err);
+  REQUIRE(done.status == 0);
+  Diagnostics diagnostics;
+  const auto profile = read_profile(out, diagnostics);
+  diagnostics.throw_errors();
+  REQUIRE(profile);
+  CHECK(profile->steps.empty());
+  REQUIRE(profile->interference.size() == 1);
+  const InterferenceEntry& entry = profile->interference[0];
+  CHECK(entry.nodes == 2);
+  CHECK(entry.ranks == 2);
+  CHECK(entry.batch == 8);
+  CHECK(entry.line_rate == test::approx(125e6));
+  CHECK(entry.network == "ethernet 1gbit tcp");
+  CHECK(entry.compute_slowdown.repetitions > 0);
+  CHECK(entry.compute_slowdown.median > 0.2);
+
+  const Finished no_rate = on_both("ethernet");
+  CHECK(no_rate.status == 2);
+  CHECK(no_rate.err.find("'ethernet' names no rate") != std::string::npos);
 }

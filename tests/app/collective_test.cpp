@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
+using foretrain::test::approx;
 using foretrain::test::Finished;
 using foretrain::test::run_foretrain;
 
@@ -27,9 +29,9 @@ TEST_CASE("collective --stepwise on a star is plain flows") {
                              "--algorithm", "ring", "--json", "-"});
   REQUIRE(rows.size() == 1);
   const double expected = 1.75 * 67108864 / 1.25e9 + 14 * 20e-6;
-  CHECK(rows[0].at("time_s").get<double>() == doctest::Approx(expected).epsilon(1e-3));
+  CHECK(rows[0].at("time_s").get<double>() == approx(expected).epsilon(1e-3));
   CHECK(rows[0].at("busbw_Bps").get<double>() ==
-        doctest::Approx(1.75 * 67108864 / rows[0].at("time_s").get<double>()));
+        approx(1.75 * 67108864 / rows[0].at("time_s").get<double>()));
   CHECK(rows[0].at("protocol").is_null());
 }
 

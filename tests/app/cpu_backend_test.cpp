@@ -8,11 +8,13 @@
 
 #include "execute/run_record_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/cpu_backend.hpp"
 #include "tests/support/records.hpp"
 
 using namespace foretrain;
 using device::Backend;
+using foretrain::test::approx;
 using test::Finished;
 using test::read_record;
 using test::run_foretrain;
@@ -169,7 +171,7 @@ TEST_CASE("a scenario that wants a process a worker gets them, which train as th
                   b = read_record(folder.path("processes.json"));
   REQUIRE(b.ranks.size() == 2);
   CHECK(b.ranks[0].checksum == b.ranks[1].checksum);
-  CHECK(b.ranks[0].last_loss == doctest::Approx(a.ranks[0].last_loss).epsilon(1e-4));
+  CHECK(b.ranks[0].last_loss == approx(a.ranks[0].last_loss).epsilon(1e-4));
   CHECK(folder.files() == std::vector<std::string>{"processes.json", "processes.yaml", "threads.json",
                                                    "threads.yaml", "tiny.yaml"});
   // Scenarios of different numbers of workers cannot share their processes.

@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
+using foretrain::test::approx;
 using foretrain::test::Finished;
 using foretrain::test::run_foretrain;
 using foretrain::test::TemporaryFolder;
@@ -66,7 +68,7 @@ TEST_CASE("a job through simulate: every step replayed is the same job, and cons
   const json slow =
       json::parse(run_foretrain({"simulate", file, "--every-step", "--no-noise", "--json", "-"}).out)["job"];
   CHECK(fast["updates"] == 39'070);
-  CHECK(slow["time_s"].get<double>() == doctest::Approx(fast["time_s"].get<double>()).epsilon(1e-9));
+  CHECK(slow["time_s"].get<double>() == approx(fast["time_s"].get<double>()).epsilon(1e-9));
   const std::string text = run_foretrain({"simulate", file}).out;
   CHECK(text.find("39,070 updates") != std::string::npos);
   CHECK(text.find("equal epochs, accuracy not predicted") != std::string::npos);

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
+using foretrain::test::approx;
 using foretrain::test::Finished;
 using foretrain::test::read_file;
 using foretrain::test::run_foretrain;
@@ -172,7 +174,7 @@ TEST_CASE("results and scenarios compare against the first") {
   CHECK(rows[1]["scenario"] == "a (nodes=2)");
   CHECK(rows[3]["scenario"] == "a");
   CHECK(rows[1]["speedup"] == rows[3]["speedup"]);
-  CHECK(rows[2]["fewer_updates"] == doctest::Approx(4));
+  CHECK(rows[2]["fewer_updates"] == approx(4));
   CHECK(rows[2]["speedup"].get<double>() < 4);
   CHECK(run_foretrain({"compare", scenario, scenario}).out.find("speedup") != std::string::npos);
   CHECK(run_foretrain({"compare", scenario}).status == 2);

@@ -9,9 +9,11 @@
 #include "sim/base/sha256.hpp"
 #include "sim/output/event_file.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/records.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 using test::Finished;
 using test::read_record;
 using test::run_foretrain;
@@ -329,17 +331,17 @@ job:
     const double m = parts[i]["measured_s"], p = parts[i]["predicted_before_s"];
     CHECK(m > 0);
     CHECK(p > 0);
-    CHECK(parts[i]["error"].get<double>() == doctest::Approx(p / m - 1));
+    CHECK(parts[i]["error"].get<double>() == approx(p / m - 1));
     if (i + 1 < parts.size()) {
       measured += m;
       predicted += p;
     }
   }
   // The parts are the whole: nothing of the run is left out of the comparison, nothing counts twice.
-  CHECK(parts.back()["measured_s"].get<double>() == doctest::Approx(measured).epsilon(1e-3));
-  CHECK(parts.back()["predicted_before_s"].get<double>() == doctest::Approx(predicted).epsilon(1e-9));
+  CHECK(parts.back()["measured_s"].get<double>() == approx(measured).epsilon(1e-3));
+  CHECK(parts.back()["predicted_before_s"].get<double>() == approx(predicted).epsilon(1e-9));
   // 16 updates of 2 ms each.
-  CHECK(parts[0]["predicted_before_s"].get<double>() == doctest::Approx(0.032));
+  CHECK(parts[0]["predicted_before_s"].get<double>() == approx(0.032));
 
   const Finished table = run_foretrain({"validate", out});
   CHECK(table.out.find("job grow") != std::string::npos);

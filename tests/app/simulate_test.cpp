@@ -6,7 +6,9 @@
 
 #include "sim/base/parse_units.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
+using foretrain::test::approx;
 using foretrain::test::Finished;
 using foretrain::test::read_file;
 using foretrain::test::run_command;
@@ -112,7 +114,7 @@ TEST_CASE("JSON on standard output is all that stands there") {
   CHECK(result["batch"]["global"] == 64);
   double sum = 0;
   for (const auto& [part, seconds] : result["step"]["breakdown_s"].items()) sum += seconds.get<double>();
-  CHECK(sum == doctest::Approx(result["step"]["time_s"].get<double>()).epsilon(1e-9));
+  CHECK(sum == approx(result["step"]["time_s"].get<double>()).epsilon(1e-9));
   for (const auto& link : result["links"]) CHECK(link["utilisation"].get<double>() <= 1);
 }
 
@@ -197,6 +199,7 @@ TEST_CASE("bad input is status 2, named with its place, and nothing is written")
     CHECK(wrong.status == 2);
     CHECK(wrong.out.empty());
     CHECK_FALSE(wrong.err.empty());
+    if (more[0] == "--set" || more[0] == "--profile") CHECK(has(wrong.err, more[0] + ' ' + more[1] + ": "));
   }
   CHECK(run_foretrain({"simulate"}).status == 2);
   CHECK(folder.files() == Names{"bad.yaml", "good.yaml"});

@@ -134,6 +134,12 @@ TEST_CASE("a sweep that asks for nonsense is refused as a whole") {
     CHECK(wrong.out.empty());
     CHECK_FALSE(wrong.err.empty());
   }
+  // A value is called by the option that has it.
+  CHECK(run_foretrain({"sweep", scenario, "--vary", "cluster.colour=1,2"})
+            .err.find("--vary cluster.colour=1: ") != std::string::npos);
+  CHECK(
+      run_foretrain({"sweep", scenario, "--zip", "cluster.nodes=-2"}).err.find("--zip cluster.nodes=-2: ") !=
+      std::string::npos);
   CHECK(run_foretrain({"sweep", scenario}).status == 2);
   CHECK(run_foretrain({"sweep", scenario, "--vary", "cluster.nodes=1", "--vary", "cluster.nodes=2"}).status ==
         2);

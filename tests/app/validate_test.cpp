@@ -6,9 +6,10 @@
 #include "execute/run_record_json.hpp"
 #include "sim/base/sha256.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using nlohmann::json;
 using test::Finished;
 using test::run_foretrain;
@@ -71,17 +72,17 @@ TEST_CASE("validate reads a folder and reports errors, JSON and CSV") {
   CHECK(result["schema"] == "foretrain/validation/1");
   REQUIRE(result["rows"].size() == 2);
   CHECK(result["rows"][0]["scenario"] == "b");
-  CHECK(result["rows"][0]["error"].get<double>() == Approx(-0.04));
+  CHECK(result["rows"][0]["error"].get<double>() == approx(-0.04));
   CHECK(result["rows"][0]["hit"] == false);
-  CHECK(result["rows"][0]["predicted_s"].get<double>() == Approx(0.002).epsilon(1e-6));  // of today
+  CHECK(result["rows"][0]["predicted_s"].get<double>() == approx(0.002).epsilon(1e-6));  // of today
   CHECK(result["summary"]["rows"] == 2);
-  CHECK(result["summary"]["mean_abs_error"].get<double>() == Approx(0.025));
-  CHECK(result["summary"]["max_abs_error"].get<double>() == Approx(0.04));
-  CHECK(result["summary"]["mean_error"].get<double>() == Approx(-0.015));
-  CHECK(result["summary"]["coverage"].get<double>() == Approx(0.5));
-  CHECK(result["summary"]["interval_width"].get<double>() == Approx(0.04));
+  CHECK(result["summary"]["mean_abs_error"].get<double>() == approx(0.025));
+  CHECK(result["summary"]["max_abs_error"].get<double>() == approx(0.04));
+  CHECK(result["summary"]["mean_error"].get<double>() == approx(-0.015));
+  CHECK(result["summary"]["coverage"].get<double>() == approx(0.5));
+  CHECK(result["summary"]["interval_width"].get<double>() == approx(0.04));
   CHECK(result["groups"]["by-hand"]["rows"] == 2);
-  CHECK(result["now"]["summary"]["max_abs_error"].get<double>() == Approx(0).epsilon(1e-6));
+  CHECK(result["now"]["summary"]["max_abs_error"].get<double>() == doctest::Approx(0).epsilon(1e-6));
   CHECK(contains(test::read_file(records.path("rows.csv")), "\nb,by-hand,tiny,fp32,4,1,1,,0.002,"));
 
   // Again, over its own summary: the same.
@@ -104,7 +105,7 @@ TEST_CASE("a row whose profile has gone is of the kind that it was") {
   CHECK(result["rows"][0]["kind"] == "given step times, one worker");
   CHECK(result["rows"][1]["kind"] == "images, GPUs of a node");
   CHECK(result["rows"][1]["predicted_s"].is_null());
-  CHECK(result["by_kind"]["images, GPUs of a node"]["mean_abs_error"].get<double>() == Approx(0.01));
+  CHECK(result["by_kind"]["images, GPUs of a node"]["mean_abs_error"].get<double>() == approx(0.01));
   CHECK(result["by_kind"]["given step times, one worker"]["rows"] == 1);
 }
 
@@ -168,7 +169,7 @@ TEST_CASE("validate --profile predicts anew and leaves the predictions made befo
   REQUIRE_MESSAGE(done.status == 0, done.err);
   const json result = json::parse(done.out);
   CHECK(result["rows"][0]["predicted_s"].is_null());
-  CHECK(result["rows"][0]["predicted_before_s"].get<double>() == Approx(0.00202));
+  CHECK(result["rows"][0]["predicted_before_s"].get<double>() == approx(0.00202));
   CHECK(contains(done.err, "not predicted now"));
   const Finished joined = run_foretrain(
       {"validate", records.path("a.json"), "--profile", "h100", "--profile", "two-nodes-tcp-10-gbit"});

@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "sim/base/random.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 TEST_CASE("a stream depends on seed and path alone") {
   RandomStream a(7, {1, 2}), b(7, {1, 2}), c(7, {2, 1}), d(8, {1, 2});
@@ -24,7 +26,7 @@ TEST_CASE("uniform and normal draws have the moments of their distributions") {
     normal += x;
     square += x * x;
   }
-  CHECK(uniform / n == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(uniform / n == approx(0.5).epsilon(0.01));
   CHECK(std::fabs(normal / n) < 0.02);
-  CHECK(square / n == doctest::Approx(1).epsilon(0.02));
+  CHECK(square / n == approx(1).epsilon(0.02));
 }

@@ -4,8 +4,27 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/parse_units.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
+
+TEST_CASE("a text names a rate as people or as tc write it, or none") {
+  const auto bits = [](const char* text) {
+    const auto rate = rate_named_in(text);
+    return rate ? rate->bytes_per_second() * 8 : 0;
+  };
+  CHECK(bits("ethernet 10 Gbit/s tcp") == approx(10e9));
+  CHECK(bits("ethernet 10gbit tcp") == approx(10e9));
+  CHECK(bits("100mbit") == approx(100e6));
+  CHECK(bits("rail 2 of 4, 400 Gbit/s rdma") == approx(400e9));
+  CHECK(bits("2.5Gbit/s") == approx(2.5e9));
+  CHECK(bits("12 GB/s") == approx(96e9));
+  CHECK(bits("ethernet") == 0);
+  CHECK(bits("10 tcp 4") == 0);
+  CHECK(bits("") == 0);
+  CHECK(bits("1.2.3 gbit") == 0);
+}
 
 TEST_CASE("times are integers of picoseconds and overflow is an error with advice") {
   CHECK(Time::seconds(1.5).count() == 1'500'000'000'000);
@@ -13,7 +32,7 @@ TEST_CASE("times are integers of picoseconds and overflow is an error with advic
   CHECK_THROWS_WITH_AS(Time::max() + Time(1), doctest::Contains("check the units"), Error);
   CHECK_THROWS_AS(Time::seconds(std::numeric_limits<double>::quiet_NaN()), Error);
   CHECK_THROWS_AS(Time::seconds(1e9), Error);
-  CHECK(JobTime::from(Time::seconds(2)).in_seconds() == doctest::Approx(2));
+  CHECK(JobTime::from(Time::seconds(2)).in_seconds() == approx(2));
 }
 
 TEST_CASE("bytes over a rate: 20 MB over 1 Gbit/s take 160 ms") {
@@ -23,12 +42,12 @@ TEST_CASE("bytes over a rate: 20 MB over 1 Gbit/s take 160 ms") {
 }
 
 TEST_CASE("quantities are read with their unit, and nothing else is") {
-  CHECK(std::get<Rate>(parse_rate("25 Gbit/s")).bytes_per_second() == doctest::Approx(3.125e9));
-  CHECK(std::get<Rate>(parse_rate("3 GB/s")).bytes_per_second() == doctest::Approx(3e9));
+  CHECK(std::get<Rate>(parse_rate("25 Gbit/s")).bytes_per_second() == approx(3.125e9));
+  CHECK(std::get<Rate>(parse_rate("3 GB/s")).bytes_per_second() == approx(3e9));
   CHECK(std::get<Bytes>(parse_bytes("25 MiB")).count() == 26'214'400);
   CHECK(std::get<Bytes>(parse_bytes("25MB")).count() == 25'000'000);
   CHECK(std::get<Time>(parse_time("20 us")) == Time::microseconds(20));
-  CHECK(std::get<JobTime>(parse_job_time("1.5 h")).in_seconds() == doctest::Approx(5400));
+  CHECK(std::get<JobTime>(parse_job_time("1.5 h")).in_seconds() == approx(5400));
   auto reason = [](auto result) { return std::get<UnitError>(result).what; };
   CHECK(reason(parse_rate("10")).find("has no unit") != std::string::npos);
   CHECK(reason(parse_rate("10 Gbps")).find("did you mean 'Gbit/s'?") != std::string::npos);

@@ -9,11 +9,13 @@
 
 #include "sim/base/error.hpp"
 #include "sim/input/profile_json.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
+using foretrain::test::approx;
 
 namespace {
 
@@ -77,8 +79,7 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
   REQUIRE(profile.steps.size() == 2);
   REQUIRE(profile.optimizers.size() == 1);
   CHECK(profile.optimizers[0].kind == "sgd-momentum");
-  CHECK(profile.optimizers[0].update.device.median ==
-        doctest::Approx(backend.script.update.device).epsilon(0.01));
+  CHECK(profile.optimizers[0].update.device.median == approx(backend.script.update.device).epsilon(0.01));
   std::set<std::string> step_work;
   for (const StepWorkEntry& entry : profile.step_work) {
     step_work.insert(entry.what);
@@ -86,7 +87,7 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
   }
   CHECK(step_work == std::set<std::string>{"cast_weights", "zero_gradients", "input_copy"});
   sum += profile.optimizers[0].update.device.median;
-  CHECK(sum == doctest::Approx(profile.steps[1].step.median).epsilon(0.01));
+  CHECK(sum == approx(profile.steps[1].step.median).epsilon(0.01));
   CHECK(profile.steps[1].launches > 0);
   CHECK(profile.steps[1].peak_bytes > 0);
 
@@ -104,8 +105,8 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
   CHECK(algorithms.size() == 7);
   REQUIRE(profile.interference.size() == 1);
   for (const InterferenceEntry& entry : profile.interference) {
-    CHECK(entry.compute_slowdown.median == doctest::Approx(1.1).epsilon(0.02));
-    CHECK(entry.collective_slowdown.median == doctest::Approx(1.3).epsilon(0.05));
+    CHECK(entry.compute_slowdown.median == approx(1.1).epsilon(0.02));
+    CHECK(entry.collective_slowdown.median == approx(1.3).epsilon(0.05));
   }
   // Device and host, of all batches and of each.
   REQUIRE(profile.noise.size() == 6);
@@ -154,7 +155,7 @@ TEST_CASE(
   const std::int64_t gradients = 4 * request.model->parameter_count();
   CHECK(done.profile.interference[0].bytes >= gradients);
   CHECK(done.profile.interference[0].bytes < gradients + 32);
-  CHECK(done.profile.interference[0].compute_slowdown.median == doctest::Approx(1.1).epsilon(0.05));
+  CHECK(done.profile.interference[0].compute_slowdown.median == approx(1.1).epsilon(0.05));
 }
 
 TEST_CASE("throttling is told with its reason") {

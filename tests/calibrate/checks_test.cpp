@@ -1,4 +1,5 @@
 #include "calibrate/checks.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,6 +7,7 @@
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
+using foretrain::test::approx;
 
 TEST_CASE("parts are held against the whole step, or the device's part where the host sets the pace") {
   CheckRow row;
@@ -15,10 +17,10 @@ TEST_CASE("parts are held against the whole step, or the device's part where the
   row.device = 0.0099;
   row.parts = 0.0101;
   row.host = 0.004;
-  CHECK(residual(row) == doctest::Approx(0.01));
+  CHECK(residual(row) == approx(0.01));
   row.host = 0.02;
   row.step.median = 0.0201;
-  CHECK(residual(row) == doctest::Approx(0.0101 / 0.0099 - 1));
+  CHECK(residual(row) == approx(0.0101 / 0.0099 - 1));
 
   const auto document = nlohmann::json::parse(checks_to_json({row, row}, {}));
   CHECK(document["schema"] == "foretrain/calibration-check/1");

@@ -4,10 +4,12 @@
 
 #include <set>
 
+#include "tests/support/approx.hpp"
 #include "tests/support/fake_backend.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
+using foretrain::test::approx;
 
 TEST_CASE("subsets of one node: all, two, and the others") {
   std::vector<int> counts;
@@ -71,7 +73,7 @@ TEST_CASE("ranks outside a subset decide along and do not block it") {
   for (const CollectiveEntry& entry : entries) {
     ranks.insert(entry.ranks);
     const double expected = 10e-6 * entry.ranks + static_cast<double>(entry.bytes) / 100e9;
-    CHECK(entry.time.median == doctest::Approx(expected).epsilon(0.06));
+    CHECK(entry.time.median == approx(expected).epsilon(0.06));
     if (entry.algorithm != "auto") CHECK(entry.chosen_algorithm == entry.algorithm);
   }
   CHECK(ranks == std::set<int>{2, 3});

@@ -8,11 +8,13 @@
 #include "calibrate/interference.hpp"
 #include "calibrate/several_devices.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
+using foretrain::test::approx;
 
 namespace {
 
@@ -75,10 +77,9 @@ TEST_CASE("times of collectives come out as they were put in, denser where the p
       CAPTURE(entry.bytes);
       const double expected = two_protocols({}, entry.bytes, 2, "", "").seconds;
       // A chain's period holds the gap between two calls.
-      CHECK(entry.time.median == doctest::Approx(expected).epsilon(0.15));
-      CHECK(entry.isolated.median ==
-            doctest::Approx(expected + script.event_device + script.gap).epsilon(0.2));
-      CHECK(entry.host == doctest::Approx(script.collective_host).epsilon(0.01));
+      CHECK(entry.time.median == approx(expected).epsilon(0.15));
+      CHECK(entry.isolated.median == approx(expected + script.event_device + script.gap).epsilon(0.2));
+      CHECK(entry.host == approx(script.collective_host).epsilon(0.01));
       CHECK(entry.kind == "all_reduce");
       CHECK(entry.ranks == 2);
       if (names) CHECK(entry.chosen_protocol == (entry.bytes >= 96 << 10 ? "Simple" : "LL"));
@@ -112,9 +113,8 @@ TEST_CASE("a broadcast and a reduction alone are half of a round of both") {
     options.most_bytes = 1 << 20;
     for (const CollectiveEntry& entry : run_curve(backend, clock, 2, curve, options)) {
       const double one = 20e-6 + static_cast<double>(entry.bytes) / 100e9;
-      CHECK(entry.time.median ==
-            doctest::Approx(kind == CollectiveKind::reduce ? 3 * one : one).epsilon(0.1));
-      CHECK(entry.isolated.median == doctest::Approx(2 * one).epsilon(0.1));
+      CHECK(entry.time.median == approx(kind == CollectiveKind::reduce ? 3 * one : one).epsilon(0.1));
+      CHECK(entry.isolated.median == approx(2 * one).epsilon(0.1));
     }
   }
 }
@@ -227,8 +227,8 @@ TEST_CASE("interference comes out as it was put in") {
     if (group.rank() == 0) entry = measured;
   });
   CHECK(entry.ranks == 2);
-  CHECK(entry.compute_slowdown.median == doctest::Approx(1.25).epsilon(0.02));
-  CHECK(entry.collective_slowdown.median == doctest::Approx(1.6).epsilon(0.02));
+  CHECK(entry.compute_slowdown.median == approx(1.25).epsilon(0.02));
+  CHECK(entry.collective_slowdown.median == approx(1.6).epsilon(0.02));
   CHECK(backend.gates_that_opened_themselves == 0);
 }
 
@@ -263,5 +263,5 @@ TEST_CASE("data-parallel steps hide all but the last bucket") {
   });
   REQUIRE(steps.size() == 20);
   const double last = 20e-6 + 15853824 / 100e9;
-  for (const double step : steps) CHECK(step == doctest::Approx(alone + last).epsilon(0.01));
+  for (const double step : steps) CHECK(step == approx(alone + last).epsilon(0.01));
 }

@@ -7,11 +7,13 @@
 
 #include "calibrate/launch_costs.hpp"
 #include "calibrate/whole_step.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
+using foretrain::test::approx;
 
 namespace {
 
@@ -76,9 +78,9 @@ void check_parts(const Bench& bench, const InContextTimes& times, double toleran
   REQUIRE(times.parts.size() == bench.expected.size());
   for (std::size_t part = 0; part < times.parts.size(); ++part) {
     CAPTURE(part);
-    CHECK(times.parts[part].median == doctest::Approx(bench.expected[part].device).epsilon(tolerance));
+    CHECK(times.parts[part].median == approx(bench.expected[part].device).epsilon(tolerance));
   }
-  CHECK(times.sum == doctest::Approx(bench.device_step).epsilon(tolerance / 2));
+  CHECK(times.sum == approx(bench.device_step).epsilon(tolerance / 2));
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ TEST_CASE("parts of a step that the device bounds come out as they were put in")
   CHECK_FALSE(times.gated);
   CHECK(times.drained == 0);
   check_parts(bench, times, 1e-6);
-  CHECK(times.event_gap_in_context == doctest::Approx(bench.script.event_device).epsilon(1e-6));
+  CHECK(times.event_gap_in_context == approx(bench.script.event_device).epsilon(1e-6));
 }
 
 TEST_CASE("parts of a step that the host bounds are timed without waiting for it") {
@@ -104,7 +106,7 @@ TEST_CASE("parts of a step that the host bounds are timed without waiting for it
   CHECK(times.gated);
   CHECK(bench.backend.gates_that_opened_themselves == 0);
   check_parts(bench, times, 1e-6);
-  CHECK(times.event_gap_in_context == doctest::Approx(bench.script.event_device).epsilon(1e-6));
+  CHECK(times.event_gap_in_context == approx(bench.script.event_device).epsilon(1e-6));
 }
 
 TEST_CASE("a host-bound step with more launches than the queue takes never blocks behind the gate") {
@@ -147,7 +149,7 @@ TEST_CASE("a part of more launches than the queue takes is held until the queue 
   CHECK(times.gated);
   CHECK(bench.clock.now() - begin < 6);
   CHECK(longest_hold(700, 5e-6) == 1);
-  CHECK(longest_hold(701, 5e-6) == doctest::Approx(6.5e-3));
+  CHECK(longest_hold(701, 5e-6) == approx(6.5e-3));
   CHECK(longest_hold(5000, 0) == 1);
   CHECK(longest_hold(5000, 1e-9) == 2e-3);
 }
@@ -176,14 +178,14 @@ TEST_CASE("an event that costs less between these kernels than on the chain is t
   options.expected_step = bench.device_step;
   options.expected_host = bench.host_step;
   const InContextTimes times = measure_in_context(bench.session, *bench.plan, options);
-  CHECK(times.event_gap_in_context == doctest::Approx(2.5e-6).epsilon(1e-6));
+  CHECK(times.event_gap_in_context == approx(2.5e-6).epsilon(1e-6));
   check_parts(bench, times, 1e-6);
 
   CHECK(event_cost_between(2.9e-6, false, 2.5e-6) == 2.5e-6);
   CHECK(event_cost_between(2.9e-6, true, 0) == 2.9e-6);
   // Noise of long steps must not pass for a cost.
-  CHECK(event_cost_between(2.9e-6, false, -1.75e-6) == doctest::Approx(1.74e-6));
-  CHECK(event_cost_between(2.9e-6, false, 9e-6) == doctest::Approx(4.06e-6));
+  CHECK(event_cost_between(2.9e-6, false, -1.75e-6) == approx(1.74e-6));
+  CHECK(event_cost_between(2.9e-6, false, 9e-6) == approx(4.06e-6));
 }
 
 TEST_CASE("noise is averaged out, and the error of the sum is told") {
@@ -193,7 +195,7 @@ TEST_CASE("noise is averaged out, and the error of the sum is told") {
   script.device_tail_factor = 4;
   Bench bench(script, test::wide_resnet(16, 4), 128);
   const InContextTimes times = bench.in_context();
-  CHECK(times.sum == doctest::Approx(bench.device_step).epsilon(0.01));
+  CHECK(times.sum == approx(bench.device_step).epsilon(0.01));
   CHECK(times.relative_error < 0.01);
   CHECK(times.relative_error > 0);
 }
@@ -218,8 +220,8 @@ TEST_CASE("host times come out as they were put in, event-free and without block
     Bench bench({}, test::wide_resnet(16, 4), batch);
     const HostTimes host = measure_host(bench.session, *bench.plan, 1);
     for (std::size_t part = 0; part < host.parts.size(); ++part)
-      CHECK(host.parts[part].median == doctest::Approx(bench.expected[part].host).epsilon(0.001));
-    CHECK(host.step.median == doctest::Approx(bench.host_step).epsilon(0.001));
+      CHECK(host.parts[part].median == approx(bench.expected[part].host).epsilon(0.001));
+    CHECK(host.step.median == approx(bench.host_step).epsilon(0.001));
   }
   // A device far slower than the host and more launches than the queue takes: still no blocking.
   test::FakeScript script;
@@ -228,7 +230,7 @@ TEST_CASE("host times come out as they were put in, event-free and without block
   };
   Bench bench(script, test::resnet50(), 1);
   const HostTimes host = measure_host(bench.session, *bench.plan, 1);
-  CHECK(host.step.median == doctest::Approx(bench.host_step).epsilon(0.001));
+  CHECK(host.step.median == approx(bench.host_step).epsilon(0.001));
 }
 
 TEST_CASE("the whole step is the slower of device and host") {
@@ -237,11 +239,11 @@ TEST_CASE("the whole step is the slower of device and host") {
     Bench bench({}, test::wide_resnet(16, 4), batch);
     const WholeStep whole = measure_whole_step(bench.session, *bench.plan, 1);
     CHECK(whole.step.repetitions >= 36);
-    CHECK(whole.step.median == doctest::Approx(std::max(bench.device_step, bench.host_step)).epsilon(0.01));
+    CHECK(whole.step.median == approx(std::max(bench.device_step, bench.host_step)).epsilon(0.01));
     CHECK(whole.p05 <= whole.step.median);
     CHECK(whole.p95 >= whole.step.median);
     const GatedStep gated = measure_gated_step(bench.session, *bench.plan, bench.script.event_device, 1);
-    CHECK(gated.step.median == doctest::Approx(bench.device_step).epsilon(1e-6));
+    CHECK(gated.step.median == approx(bench.device_step).epsilon(1e-6));
   }
 }
 
@@ -254,7 +256,7 @@ TEST_CASE("the load before timing lasts until the clock has settled, but not for
   CHECK(report.settled);
   CHECK(report.seconds > 0.5);
   CHECK(report.seconds < 3);
-  CHECK(report.step == doctest::Approx(bench.device_step).epsilon(0.01));
+  CHECK(report.step == approx(bench.device_step).epsilon(0.01));
 
   script.warm_seconds = 20;
   script.cold_speed = 3;

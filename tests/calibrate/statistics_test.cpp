@@ -6,19 +6,21 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;
+using foretrain::test::approx;
 
 TEST_CASE("the median's bounds are the order statistics of the exact binomial") {
   std::vector<double> values;
   for (int i = 1; i <= 20; ++i) values.push_back(i);
   // n = 20: P(Binomial(20, 1/2) < 6) = 0.0207, P(< 7) = 0.0577: the bounds are the 6th and the 15th value.
   const Sample twenty = summarize(values);
-  CHECK(twenty.median == doctest::Approx(10.5));
+  CHECK(twenty.median == approx(10.5));
   CHECK(twenty.low == 6);
   CHECK(twenty.high == 15);
-  CHECK(twenty.spread == doctest::Approx(9.5));
+  CHECK(twenty.spread == approx(9.5));
   CHECK(twenty.repetitions == 20);
   // n = 5 allows no 95 %: the extremes.
   const Sample five = summarize({5, 1, 4, 2, 3});
@@ -66,7 +68,7 @@ TEST_CASE("noise tells the spread of the many from the tail of the few") {
   append_log_deviations(values, deviations);
   const NoiseEntry noise = noise_of("device", deviations);
   CHECK(noise.what == "device");
-  CHECK(noise.sigma == doctest::Approx(0.02).epsilon(0.05));
-  CHECK(noise.tail_probability == doctest::Approx(0.01).epsilon(0.2));
-  CHECK(noise.tail_factor == doctest::Approx(3).epsilon(0.05));
+  CHECK(noise.sigma == approx(0.02).epsilon(0.05));
+  CHECK(noise.tail_probability == approx(0.01).epsilon(0.2));
+  CHECK(noise.tail_factor == approx(3).epsilon(0.05));
 }

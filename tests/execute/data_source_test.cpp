@@ -8,9 +8,11 @@
 #include "sim/base/error.hpp"
 #include "sim/training/model_builder.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -80,7 +82,7 @@ TEST_CASE("CIFAR-10: each sample once an epoch, scaled") {
   }
   for (int each : classes) CHECK(each == 5000);
   CHECK(sum / static_cast<double>(count) == doctest::Approx(0).epsilon(1e-3));
-  CHECK(squares / static_cast<double>(count) == doctest::Approx(1).epsilon(1e-3));
+  CHECK(squares / static_cast<double>(count) == approx(1).epsilon(1e-3));
   // The next epoch comes in another order.
   Batch first, later;
   data->fill({0, 100, 0, 1}, first);

@@ -12,11 +12,13 @@
 #include "execute/run_session.hpp"
 #include "sim/input/job.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -427,7 +429,7 @@ TEST_CASE("AdaDamp's batch follows the loss that is measured over the data") {
   }
   REQUIRE(looks.size() >= 4);
   CHECK(looks[0].step == 0);
-  CHECK(looks[0].loss == doctest::Approx(std::log(5)).epsilon(0.3));  // five classes, nothing learnt
+  CHECK(looks[0].loss == approx(std::log(5)).epsilon(0.3));  // five classes, nothing learnt
   CHECK(looks.back().loss < 0.8 * looks[0].loss);
   // ceil(B0 F0 / Fk), from the look on.
   for (const RunEvent& look : looks) {
@@ -449,7 +451,7 @@ TEST_CASE("AdaDamp's batch follows the loss that is measured over the data") {
     sum += phase.time;
     steps += phase.updates;
   }
-  CHECK(sum == doctest::Approx(measured.total).epsilon(0.02));
+  CHECK(sum == approx(measured.total).epsilon(0.02));
   CHECK(steps == static_cast<std::int64_t>(record.ranks[0].step.size()));
   CHECK(measured.phases.size() <= phases.size());
 }

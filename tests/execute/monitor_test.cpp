@@ -10,8 +10,10 @@
 #include "execute/process_usage.hpp"
 #include "sim/base/random.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -48,13 +50,13 @@ TEST_CASE("the process and its children are summed") {
   put(proc / "8/statm", "10 5 0 0 0 0 0");
   put(proc / "8/task/8/children", "");
   const ProcessUsage usage = process_usage({}, proc);  // 9 has gone meanwhile
-  CHECK(usage.cpu_seconds == doctest::Approx(173.0 / static_cast<double>(sysconf(_SC_CLK_TCK))));
+  CHECK(usage.cpu_seconds == approx(173.0 / static_cast<double>(sysconf(_SC_CLK_TCK))));
   CHECK(usage.resident_bytes == 205.0 * static_cast<double>(sysconf(_SC_PAGESIZE)));
   // Another rank's process, and the same twice, and one that is a child already.
   put(proc / "20/stat", "20 (y) S 1 7 7 0 -1 0 0 0 0 0 7 0 0 0 20 0 1 0");
   put(proc / "20/statm", "10 100 0 0 0 0 0");
   const ProcessUsage with_others = process_usage({20, 8, 20}, proc);
-  CHECK(with_others.cpu_seconds == doctest::Approx(180.0 / static_cast<double>(sysconf(_SC_CLK_TCK))));
+  CHECK(with_others.cpu_seconds == approx(180.0 / static_cast<double>(sysconf(_SC_CLK_TCK))));
   CHECK(with_others.resident_bytes == 305.0 * static_cast<double>(sysconf(_SC_PAGESIZE)));
   const std::filesystem::path net = folder.path("net");
   for (const char* name : {"lo", "eth0", "ib0"}) {
@@ -147,7 +149,7 @@ TEST_CASE("clocks are those of the counted steps, with why they were held back")
   CHECK(records[0].sm_max_hz == 1.98e9);
   CHECK(records[0].power_watts == 690);
   CHECK(records[0].temperature == 60);
-  CHECK(records[0].throttled == doctest::Approx(0.5));
+  CHECK(records[0].throttled == approx(0.5));
   CHECK(clock_text(records[0]) ==
         "node 0 device 2: 1700 of 1980 MHz, 690 W, power cap, thermal, software in 50 % of 20 samples");
   CHECK(clock_records({power}, throttles, 2).empty());

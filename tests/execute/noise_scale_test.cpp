@@ -6,23 +6,25 @@
 #include "execute/run_session.hpp"
 #include "sim/base/random.hpp"
 #include "sim/training/model_builder.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 TEST_CASE("two norms tell gradient and noise apart: the expectations invert") {
   // E|g_B|^2 = |G|^2 + tr(S)/B: with |G|^2 = 3, tr(S) = 40 it is 13 at a batch of 4, 5 at 20.
   const NoiseLook look = noise_look(13, 4, 5, 20);
-  CHECK(look.gradient_squared == doctest::Approx(3));
-  CHECK(look.trace == doctest::Approx(40));
+  CHECK(look.gradient_squared == approx(3));
+  CHECK(look.trace == approx(40));
 }
 
 TEST_CASE("a scale is the ratio of means, its interval holds it") {
   const std::vector<NoiseLook> looks = {{1, 2, 30}, {2, 4, 50}, {3, 3, 40}, {4, 3, 44}};
   const auto noise = noise_scale(looks);
   REQUIRE(noise);
-  CHECK(noise->scale == doctest::Approx(164.0 / 12));
+  CHECK(noise->scale == approx(164.0 / 12));
   CHECK(noise->low < noise->scale);
   CHECK(noise->high > noise->scale);
   CHECK(noise->high < 1.5 * noise->scale);
@@ -67,8 +69,8 @@ TEST_CASE("a problem with known noise") {
     trace += look.trace / 40;
   }
   const double q = 1 - 1 / c, squared = m * m * static_cast<double>(d);
-  CHECK(gradient == doctest::Approx(q * (squared + 1)).epsilon(0.05));
-  CHECK(trace == doctest::Approx(q * s * s * static_cast<double>(d)).epsilon(0.03));
+  CHECK(gradient == approx(q * (squared + 1)).epsilon(0.05));
+  CHECK(trace == approx(q * s * s * static_cast<double>(d)).epsilon(0.03));
   const auto noise = noise_scale(looks);
   REQUIRE(noise);
   const double known = s * s * static_cast<double>(d) / (squared + 1);

@@ -7,11 +7,12 @@
 #include "sim/network/families.hpp"
 #include "sim/training/model_builder.hpp"
 #include "sim/training/profile.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 
 namespace {
 
@@ -69,13 +70,13 @@ TEST_CASE("whole steps are predicted from the sum of their layers") {
   REQUIRE(v.rows.size() == 6);
   CHECK(v.rows[0].kind == "whole");
   CHECK(v.rows[0].batch == 64);  // worst first
-  CHECK(v.rows[0].error() == Approx(1 / 0.96 - 1).epsilon(1e-4));
+  CHECK(v.rows[0].error() == approx(1 / 0.96 - 1).epsilon(1e-4));
   CHECK(v.rows[2].batch == 16);
   CHECK(std::abs(v.rows[2].error()) < 1e-6);
   const PartsSummary& whole = named(v, "whole");
   CHECK(whole.rows == 3);
-  CHECK(whole.max_abs_error == Approx(1 / 0.96 - 1).epsilon(1e-4));
-  CHECK(whole.mean_error == Approx((1 / 1.02 + 1 / 0.96 - 2) / 3).epsilon(1e-3));
+  CHECK(whole.max_abs_error == approx(1 / 0.96 - 1).epsilon(1e-4));
+  CHECK(whole.mean_error == approx((1 / 1.02 + 1 / 0.96 - 2) / 3).epsilon(1e-3));
 }
 
 TEST_CASE("a batch that is left out is predicted from the others, not from itself") {

@@ -3,9 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "execute/reprediction.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 
 namespace {
 
@@ -42,15 +43,15 @@ TEST_CASE("steps of one worker predict another batch and several workers") {
   records[3].record.line_rate = 1.25e9;
   const Reprediction one = predicted(records, 2);
   REQUIRE_MESSAGE(one.step, one.problem);
-  CHECK(*one.step == Approx(0.014).epsilon(1e-3));
+  CHECK(*one.step == approx(0.014).epsilon(1e-3));
   CHECK(one.distance == std::vector<std::string>{"batch", "machine"});
   // 100 MB over 10 Gbit/s take at least 80 ms
   const Reprediction two = predicted(records, 3);
   REQUIRE_MESSAGE(two.step, two.problem);
   CHECK(*two.step > 0.080);
   CHECK(*two.low < *two.step);
-  CHECK(two.gradient_bytes == Approx(100'000'004));
-  CHECK(two.slowest_link == Approx(1.25e9));
+  CHECK(two.gradient_bytes == approx(100'000'004));
+  CHECK(two.slowest_link == approx(1.25e9));
   CHECK(two.distance == std::vector<std::string>{"gpus", "network", "machine"});
 }
 

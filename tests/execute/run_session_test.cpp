@@ -9,10 +9,12 @@
 
 #include "device/reference/backend.hpp"
 #include "sim/training/buckets.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -79,7 +81,7 @@ TEST_CASE("a run measures every step on every rank, and phases on every k-th") {
     for (std::size_t i = 0; i < 3; ++i) {
       const double phases =
           rank.forward[i] + rank.backward[i] + rank.exposed_communication[i] + rank.optimizer[i];
-      CHECK(phases == doctest::Approx(rank.step[4 * i]).epsilon(1e-9));
+      CHECK(phases == approx(rank.step[4 * i]).epsilon(1e-9));
     }
     const std::vector<Bucket> buckets = ddp_buckets(*scenario.model, scenario.strategy.fusion.first_bucket,
                                                     scenario.strategy.fusion.bucket, Precision::fp32);
@@ -95,7 +97,7 @@ TEST_CASE("a run measures every step on every rank, and phases on every k-th") {
         CHECK(rank.buckets[b].finished[i] <= rank.step[4 * i]);
       }
     }
-    CHECK(sum(rank.step) == doctest::Approx(sum(rank.step_host)).epsilon(0.5));
+    CHECK(sum(rank.step) == approx(sum(rank.step_host)).epsilon(0.5));
     CHECK(rank.loss.empty());  // nobody asked for it
   }
 }

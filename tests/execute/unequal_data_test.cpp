@@ -9,9 +9,11 @@
 #include "execute/run_session.hpp"
 #include "sim/input/sequence_lengths.hpp"
 #include "sim/training/model_builder.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -82,7 +84,7 @@ TEST_CASE("a worker's samples are those that its row was drawn by") {
     const double tolerance = batching == LengthBatching::packed     ? 0.15
                              : batching == LengthBatching::bucketed ? 0.08
                                                                     : 0.03;
-    CHECK(sum / count == doctest::Approx(scenario.lengths->mean()).epsilon(tolerance));
+    CHECK(sum / count == approx(scenario.lengths->mean()).epsilon(tolerance));
   }
 }
 
@@ -148,11 +150,11 @@ TEST_CASE("padding counts neither in the loss nor in its gradients") {
   exact->weights_updated_elsewhere();
   exact->set_tokens(tokens, labels);
   pass(*exact);
-  CHECK(exact->loss() == doctest::Approx(loss).epsilon(1e-12));
+  CHECK(exact->loss() == approx(loss).epsilon(1e-12));
   for (int p = 0; p < static_cast<int>(model.parameters.size()); ++p) {
     const std::vector<float> own = exact->read_gradient(p);
     for (std::size_t i = 0; i < own.size(); ++i)
-      CHECK(own[i] == doctest::Approx(gradients[static_cast<std::size_t>(p)][i]).epsilon(1e-6));
+      CHECK(own[i] == approx(gradients[static_cast<std::size_t>(p)][i]).epsilon(1e-6));
   }
 }
 
@@ -182,7 +184,7 @@ TEST_CASE("a run of unequal lengths records what its rows held, and trains equal
       }
       REQUIRE(record.sequences);
       CHECK(record.sequences->batching == name_of(batching));
-      CHECK(record.sequences->padding == doctest::Approx(1 - useful / padded));
+      CHECK(record.sequences->padding == approx(1 - useful / padded));
       CHECK(record.sequences->useful_per_second <= record.sequences->padded_per_second);
       CHECK(record.sequences->useful_per_second > 0);
       CHECK(record.sequences->waiting >= 0);

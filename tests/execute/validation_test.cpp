@@ -10,9 +10,10 @@
 
 #include "execute/validation_text.hpp"
 #include "sim/base/sha256.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 
 namespace {
 
@@ -65,30 +66,30 @@ TEST_CASE("errors, coverage and widths of rows whose numbers are known") {
   REQUIRE(v.rows.size() == 3);
   CHECK(v.rows[0].scenario == "b");  // worst first
   CHECK(v.rows[1].scenario == "a");
-  CHECK(*v.rows[0].error == Approx(-0.04));
+  CHECK(*v.rows[0].error == approx(-0.04));
   CHECK(*v.rows[0].hit == false);
   CHECK(*v.rows[1].hit == true);
-  CHECK(v.rows[1].measured == Approx(0.1));
-  CHECK(v.rows[1].measured_p05 == Approx(0.091));  // between the first two of three
-  CHECK(v.rows[1].measured_p95 == Approx(0.109));
+  CHECK(v.rows[1].measured == approx(0.1));
+  CHECK(v.rows[1].measured_p05 == approx(0.091));  // between the first two of three
+  CHECK(v.rows[1].measured_p95 == approx(0.109));
   CHECK(v.summary.rows == 3);
-  CHECK(v.summary.mean_abs_error == Approx(0.07 / 3));
-  CHECK(v.summary.max_abs_error == Approx(0.04));
-  CHECK(v.summary.mean_error == Approx(-0.01 / 3));
-  CHECK(v.summary.coverage == Approx(2.0 / 3));
-  CHECK(v.summary.interval_width == Approx(0.006 / 0.102));  // of 0.0588, 0.0417 and 0.1 the median
+  CHECK(v.summary.mean_abs_error == approx(0.07 / 3));
+  CHECK(v.summary.max_abs_error == approx(0.04));
+  CHECK(v.summary.mean_error == approx(-0.01 / 3));
+  CHECK(v.summary.coverage == approx(2.0 / 3));
+  CHECK(v.summary.interval_width == approx(0.006 / 0.102));  // of 0.0588, 0.0417 and 0.1 the median
   CHECK_FALSE(v.summary.naive_mean_abs_error);               // one worker: nothing to be naive about
   CHECK_FALSE(v.summary.skill);
-  CHECK(*v.memory_mean_abs_error == Approx(0.02));
+  CHECK(*v.memory_mean_abs_error == approx(0.02));
   REQUIRE(v.by_distance.size() == 1);
   CHECK(v.by_distance[0].name == "in_sample");
 }
 
 TEST_CASE("the naive predictor is worked out from the measured step of one worker") {
   // T1 = 90 ms; ring over 2: 100 MB x 2 x 1/2 over 1 GB/s = 100 ms > 60 ms: 30 + 100 = 130 ms
-  CHECK(naive_step(0.090, 100e6, 2, 1e9) == Approx(0.130));
-  CHECK(naive_step(0.090, 100e6, 2, 10e9) == Approx(0.090));  // hidden
-  CHECK(naive_step(0.090, 100e6, 4, 1e9) == Approx(0.180));   // 2 x 3/4 x 100 ms
+  CHECK(naive_step(0.090, 100e6, 2, 1e9) == approx(0.130));
+  CHECK(naive_step(0.090, 100e6, 2, 10e9) == approx(0.090));  // hidden
+  CHECK(naive_step(0.090, 100e6, 4, 1e9) == approx(0.180));   // 2 x 3/4 x 100 ms
   FiledRecord two = record("two", 2, 0.100, 0.104, 0.01);
   two.record.line_rate = 1e9;
   two.record.nodes = 2;
@@ -97,14 +98,14 @@ TEST_CASE("the naive predictor is worked out from the measured step of one worke
   REQUIRE(v.rows.size() == 2);
   CHECK(v.rows[0].scenario == "two");
   REQUIRE(v.rows[0].naive);
-  CHECK(*v.rows[0].naive == Approx(0.130));
+  CHECK(*v.rows[0].naive == approx(0.130));
   CHECK_FALSE(v.rows[1].naive);
-  CHECK(*v.summary.naive_mean_abs_error == Approx(0.30));
-  CHECK(*v.summary.skill == Approx(1 - 0.04 / 0.30));
+  CHECK(*v.summary.naive_mean_abs_error == approx(0.30));
+  CHECK(*v.summary.skill == approx(1 - 0.04 / 0.30));
 
   two.record.prediction->one_worker_step = 0.080;
   const Validation alone = validated({two});
-  CHECK(*alone.rows[0].naive == Approx(0.080 / 3 + 0.1));
+  CHECK(*alone.rows[0].naive == approx(0.080 / 3 + 0.1));
   REQUIRE(alone.rows[0].notes.size() == 1);
   CHECK(alone.rows[0].notes[0].find("predicted one stands in") != std::string::npos);
 }
@@ -122,18 +123,18 @@ TEST_CASE("repeats are joined; rows that do not repeat are shown and their error
   REQUIRE(v.rows.size() == 2);
   CHECK(v.rows[0].scenario == "restless");
   CHECK(v.rows[0].group == "noisy");
-  CHECK(v.rows[0].repeat_spread == Approx(0.1 / 1.03));
-  CHECK(v.rows[0].measured == Approx(0.103));
+  CHECK(v.rows[0].repeat_spread == approx(0.1 / 1.03));
+  CHECK(v.rows[0].measured == approx(0.103));
   CHECK(v.rows[1].repeats == 3);
-  CHECK(v.rows[1].repeat_spread == Approx(0.015));
+  CHECK(v.rows[1].repeat_spread == approx(0.015));
   CHECK(v.rows[1].group == "g");
   CHECK(v.summary.rows == 1);
-  CHECK(v.summary.mean_abs_error == Approx(0.01));
-  CHECK(v.summary.coverage == Approx(0.5));
+  CHECK(v.summary.mean_abs_error == approx(0.01));
+  CHECK(v.summary.coverage == approx(0.5));
   REQUIRE(v.groups.size() == 2);
   CHECK(v.groups[0].name == "noisy");
   CHECK(v.groups[0].summary.rows == 1);
-  CHECK(v.groups[0].summary.max_abs_error == Approx(0.2 / 0.103 - 1));
+  CHECK(v.groups[0].summary.max_abs_error == approx(0.2 / 0.103 - 1));
   CHECK(v.groups[1].name == "g");
 }
 
@@ -145,8 +146,8 @@ TEST_CASE("a row counts under each thing that calibration had not seen") {
   CHECK(v.by_distance[0].name == "batch");
   CHECK(v.by_distance[1].name == "network");
   CHECK(v.by_distance[2].name == "in_sample");
-  CHECK(v.by_distance[0].summary.mean_abs_error == Approx(0.03));
-  CHECK(v.by_distance[2].summary.mean_abs_error == Approx(0.01));
+  CHECK(v.by_distance[0].summary.mean_abs_error == approx(0.03));
+  CHECK(v.by_distance[2].summary.mean_abs_error == approx(0.01));
 }
 
 TEST_CASE("rows of one kind are summed up together") {
@@ -164,7 +165,7 @@ TEST_CASE("rows of one kind are summed up together") {
   CHECK(v.by_kind[0].name == "two");
   CHECK(v.by_kind[0].summary.rows == 1);
   CHECK(v.by_kind[1].name == "one");
-  CHECK(v.by_kind[1].summary.mean_abs_error == Approx(0.02));
+  CHECK(v.by_kind[1].summary.mean_abs_error == approx(0.02));
   std::string json;
   write_validation_json(v, [&](std::string_view piece) { json += piece; });
   CHECK(json.find("\"by_kind\"") != std::string::npos);
@@ -186,13 +187,13 @@ TEST_CASE("what the simulator says today stands beside; it counts where nothing 
   REQUIRE(v.rows.size() == 2);
   CHECK(v.rows[0].scenario == "foreign");
   CHECK_FALSE(v.rows[0].predicted_before);
-  CHECK(*v.rows[0].error == Approx(0.05));
+  CHECK(*v.rows[0].error == approx(0.05));
   CHECK(*v.rows[0].hit);
   CHECK(v.rows[0].distance == std::vector<std::string>{"model"});
-  CHECK(*v.rows[1].error == Approx(0.01));
-  CHECK(*v.rows[1].predicted == Approx(0.105));
+  CHECK(*v.rows[1].error == approx(0.01));
+  CHECK(*v.rows[1].predicted == approx(0.105));
   CHECK(v.now.rows == 2);
-  CHECK(v.now.mean_abs_error == Approx(0.05));
+  CHECK(v.now.mean_abs_error == approx(0.05));
 
   const Validation none = validated({foreign});
   CHECK_FALSE(none.rows[0].error);
@@ -213,7 +214,7 @@ TEST_CASE("numbers beside the hashed prediction that say something else do not c
   before.step = 0.1, before.low = 0.09, before.high = 0.11;
   const Validation v = validated({changed});
   REQUIRE(v.rows[0].error);
-  CHECK(*v.rows[0].error == doctest::Approx(0.2));
+  CHECK(*v.rows[0].error == approx(0.2));
   CHECK_FALSE(*v.rows[0].hit);
   REQUIRE(v.rows[0].notes.size() == 1);
   CHECK(v.rows[0].notes[0].find("which is taken") != std::string::npos);

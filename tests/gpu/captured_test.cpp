@@ -7,11 +7,13 @@
 #include "device/registry.hpp"
 #include "execute/trainer.hpp"
 #include "sim/training/model_builder.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/backend_pair.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::device;
+using foretrain::test::approx;
 
 namespace {
 
@@ -266,7 +268,7 @@ TEST_CASE("rows of other lengths train with the same weights and in the same mem
   other->weights_updated_elsewhere();
   other->set_tokens(tokens, labels);
   pass(*other);
-  CHECK(other->loss() == doctest::Approx(loss).epsilon(1e-2));
+  CHECK(other->loss() == approx(loss).epsilon(1e-2));
   for (int p = 0; p < static_cast<int>(model.parameters.size()); ++p) {
     CAPTURE(model.parameters[static_cast<std::size_t>(p)].name);
     CHECK(test::distance(other->read_gradient(p), gradients[static_cast<std::size_t>(p)]) < 0.05);

@@ -8,10 +8,12 @@
 
 #include "device/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::device;
+using foretrain::test::approx;
 
 namespace {
 
@@ -177,7 +179,7 @@ TEST_CASE("every rank gets the same weights from data-parallel steps, those of t
     CHECK(sums[rank] == sums[0]);
     REQUIRE(weights[rank].size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      CHECK(weights[rank][i] == doctest::Approx(expected[i]).epsilon(1e-4));
+      CHECK(weights[rank][i] == approx(expected[i]).epsilon(1e-4));
     }
   }
   std::printf("data parallel on %d GPU%s\n", ranks, ranks == 1 ? "" : "s");

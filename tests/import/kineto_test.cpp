@@ -7,11 +7,12 @@
 #include "sim/import/importer.hpp"
 #include "sim/input/workload_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/imports.hpp"
 #include "tests/support/trace_text.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using test::Finished;
 using test::holds;
 using test::run_foretrain;
@@ -81,7 +82,7 @@ TEST_CASE("a trace becomes the items of a step, its gradients and its batch") {
   CHECK(workload.model.parameters[0].elements == 8 * 3 * 3 * 3);  // the last to be ready
   CHECK(workload.model.parameters[0].layer == 3);
   CHECK(workload.model.parameters[1].elements == 80);
-  CHECK(device_of_step(workload) == Approx(7.5e-3));
+  CHECK(device_of_step(workload) == approx(7.5e-3));
   CHECK(workload.profile.runs.at(0).machine.gpu == "NVIDIA Test");
 }
 
@@ -90,12 +91,12 @@ TEST_CASE("the host is scaled to the step that is given, else known between boun
   ImportOptions options;
   options.step = 9e-3;
   const Workload given = imported(TraceText().text(), options).workload;
-  CHECK(given.profile.steps.at(0).host.median == Approx(9e-3));
-  CHECK(given.profile.steps.at(0).host.high == Approx(9e-3));
+  CHECK(given.profile.steps.at(0).host.median == approx(9e-3));
+  CHECK(given.profile.steps.at(0).host.high == approx(9e-3));
   const Read open = imported(TraceText().text());
   const Sample& host = open.workload.profile.steps.at(0).host;
   CHECK(host.low == 0);
-  CHECK(host.high == Approx(10e-3));
+  CHECK(host.high == approx(10e-3));
   CHECK(host.median < 10e-3);
   CHECK(holds(open.notes, "no --step"));
   options.step = 5e-3;
@@ -125,7 +126,7 @@ TEST_CASE("damage is repaired or dropped and counted; --strict stops with the of
     text.replace(text.find(damage.before), damage.before.size(), damage.after);
     const Read read = imported(text);
     CHECK(holds(read.notes, damage.note));
-    CHECK(device_of_step(read.workload) == Approx(device));
+    CHECK(device_of_step(read.workload) == approx(device));
     CHECK(holds(refusal(text), "t.json: byte "));
   }
   std::string text = good;
@@ -139,7 +140,7 @@ TEST_CASE("damage is repaired or dropped and counted; --strict stops with the of
   CHECK(holds(read.notes, "1 events have a negative duration"));
   CHECK(holds(read.notes, "2 events last longer than"));
   CHECK(holds(read.notes, "1 events could not be read"));
-  CHECK(device_of_step(read.workload) == Approx(device));
+  CHECK(device_of_step(read.workload) == approx(device));
   CHECK(refusal(text) != "");
 }
 
@@ -189,7 +190,7 @@ TEST_CASE("what was imported is simulated on one worker and under DDP on more") 
   CAPTURE(one.err);
   REQUIRE(one.status == 0);
   const auto result = nlohmann::json::parse(one.out);
-  CHECK(result.at("step").at("time_s").get<double>() == Approx(9e-3).epsilon(0.01));
+  CHECK(result.at("step").at("time_s").get<double>() == approx(9e-3).epsilon(0.01));
   CHECK(result.at("batch").at("per_worker") == 16);
   CHECK(result.at("kind") == "traced work, one GPU");
   const auto& inputs = result.at("inputs");
@@ -246,7 +247,7 @@ TEST_CASE("a trace of a rank among several gives the collectives, and DDP's copi
   const Workload& workload = read.workload;
   CHECK(workload.model.layers.size() == 5);  // as of one GPU
   CHECK(workload.model.parameters.size() == 2);
-  CHECK(device_of_step(workload) == Approx(7.5e-3));
+  CHECK(device_of_step(workload) == approx(7.5e-3));
   REQUIRE(workload.profile.collectives.size() == 1);
   const CollectiveEntry& reduced = workload.profile.collectives.front();
   CHECK(reduced.kind == "all_reduce");
@@ -254,10 +255,10 @@ TEST_CASE("a trace of a rank among several gives the collectives, and DDP's copi
   CHECK(reduced.nodes == 1);
   CHECK(reduced.element == "fp32");
   CHECK(reduced.bytes == 4 * (216 + 80));
-  CHECK(reduced.time.median == Approx(300e-6));  // the other one waited
+  CHECK(reduced.time.median == approx(300e-6));  // the other one waited
   REQUIRE(workload.profile.step_work.size() == 1);
   CHECK(workload.profile.step_work[0].what == "gradient_copies");
-  CHECK(workload.profile.step_work[0].timing.device.median == Approx(20e-6));  // each way
+  CHECK(workload.profile.step_work[0].timing.device.median == approx(20e-6));  // each way
   CHECK(workload.profile.step_work[0].timing.launches == 2);
 }
 
@@ -273,7 +274,7 @@ TEST_CASE("collectives of more ranks than their host has GPUs went over a networ
   REQUIRE(named.workload.profile.collectives.size() == 1);
   const CollectiveEntry& reduced = named.workload.profile.collectives.front();
   CHECK(reduced.nodes == 2);
-  CHECK(reduced.line_rate == Approx(1.25e9));
+  CHECK(reduced.line_rate == approx(1.25e9));
   CHECK(reduced.network != "nvlink");
 }
 
@@ -297,8 +298,8 @@ TEST_CASE("a trace of four GPUs predicts one, two and four of them") {
     CHECK(result.at("warnings").empty());
     return result.at("step").at("time_s").get<double>();
   };
-  CHECK(step_on(1) == Approx(7.5e-3).epsilon(0.001));
-  CHECK(step_on(4) == Approx(7.84e-3).epsilon(0.002));
+  CHECK(step_on(1) == approx(7.5e-3).epsilon(0.001));
+  CHECK(step_on(4) == approx(7.84e-3).epsilon(0.002));
   const double two = step_on(2);
   CHECK(two > 7.54e-3);
   CHECK(two < 8e-3);

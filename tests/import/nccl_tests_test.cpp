@@ -9,10 +9,11 @@
 #include "sim/import/nccl_tests_log.hpp"
 #include "sim/input/profile_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/imports.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using test::Finished;
 using test::holds;
 using test::run_foretrain;
@@ -123,10 +124,10 @@ TEST_CASE("logs of every generation of nccl-tests say the same") {
     CHECK(first.nodes == 1);
     CHECK(first.element == "fp32");
     CHECK(first.bytes == 1048576);
-    CHECK(first.time.median == Approx(15.73e-6));  // in place, as a job reduces
-    CHECK(first.time.high == Approx(16e-6));
+    CHECK(first.time.median == approx(15.73e-6));  // in place, as a job reduces
+    CHECK(first.time.high == approx(16e-6));
     CHECK(first.time.repetitions == 20);
-    CHECK(profile.collectives[2].time.median == Approx(251e-6));
+    CHECK(profile.collectives[2].time.median == approx(251e-6));
   }
 }
 
@@ -197,8 +198,8 @@ TEST_CASE("columns that are N/A as a whole, and numbers in scientific notation")
   const Profile profile = imported(none_in_place, {}, &notes);
   REQUIRE(profile.collectives.size() == 2);
   CHECK(profile.collectives[0].kind == "all_to_all");
-  CHECK(profile.collectives[0].time.median == Approx(125.8e-6));
-  CHECK(profile.collectives[1].time.median == Approx(250e-6));
+  CHECK(profile.collectives[0].time.median == approx(125.8e-6));
+  CHECK(profile.collectives[1].time.median == approx(250e-6));
   REQUIRE_FALSE(notes.empty());
   CHECK(holds(notes[0], "1 rows had wrong results"));
 }
@@ -237,7 +238,7 @@ TEST_CASE("several nodes need the speed of what joins them") {
   options.network = "100 Gbit/s rdma";
   const CollectiveEntry entry = imported(log, options).collectives.at(0);
   CHECK(entry.nodes == 2);
-  CHECK(entry.line_rate == Approx(12.5e9));
+  CHECK(entry.line_rate == approx(12.5e9));
   CHECK(holds(entry.network, "rdma"));
   options.network = "fast";
   CHECK(holds(refusal(log, options), "--network"));

@@ -4,10 +4,11 @@
 #include "sim/import/importer.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/imports.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using test::Finished;
 using test::holds;
 using test::run_foretrain;
@@ -81,14 +82,14 @@ TEST_CASE("NCCL's dump becomes a topology") {
   const Topology topology = imported(dump, "{ nodes: 2 }", &notes);
   CHECK(topology.workers.size() == 6);
   CHECK(topology.nics_per_node == 2);
-  CHECK(rate(topology, "node0.gpu0", "node0.nvswitch") == Approx(300e9));
-  CHECK(rate(topology, "node0.gpu1", "node0.nvswitch") == Approx(300e9));  // to two switches, 6 each
-  CHECK(rate(topology, "node0.gpu2", "node0.nvswitch") == Approx(300e9));  // a target that is not listed
-  CHECK(rate(topology, "node0.gpu0", "node0.pcie0") == Approx(16e9 * 128 / 130 / 8 * 16).epsilon(1e-4));
-  CHECK(rate(topology, "node0.gpu2", "node0.cpu1") == Approx(8e9 * 128 / 130 / 8 * 16).epsilon(1e-4));
-  CHECK(rate(topology, "node0.cpu1", "node0.cpu0") == Approx(16e9));
-  CHECK(rate(topology, "node1.nic0", "switch") == Approx(25e9));
-  CHECK(rate(topology, "node1.nic1", "switch") == Approx(1.25e9));
+  CHECK(rate(topology, "node0.gpu0", "node0.nvswitch") == approx(300e9));
+  CHECK(rate(topology, "node0.gpu1", "node0.nvswitch") == approx(300e9));  // to two switches, 6 each
+  CHECK(rate(topology, "node0.gpu2", "node0.nvswitch") == approx(300e9));  // a target that is not listed
+  CHECK(rate(topology, "node0.gpu0", "node0.pcie0") == approx(16e9 * 128 / 130 / 8 * 16).epsilon(1e-4));
+  CHECK(rate(topology, "node0.gpu2", "node0.cpu1") == approx(8e9 * 128 / 130 / 8 * 16).epsilon(1e-4));
+  CHECK(rate(topology, "node0.cpu1", "node0.cpu0") == approx(16e9));
+  CHECK(rate(topology, "node1.nic0", "switch") == approx(25e9));
+  CHECK(rate(topology, "node1.nic1", "switch") == approx(1.25e9));
   CHECK(topology.network.transport == Transport::rdma);
   CHECK(holds(notes, "1 PCI devices have no link speed"));
   CHECK(holds(notes, "1 adapters have no speed"));
@@ -108,7 +109,7 @@ TEST_CASE("units of speed, sleeping links, files of PCI alone, RCCL's version 2"
   for (const char* speed : {"100000", "100", "100000000000"}) {
     CAPTURE(speed);
     CHECK(imported(with_speed(speed), "{ nodes: 2 }", &notes).network.bandwidth.bytes_per_second() ==
-          Approx(12.5e9));
+          approx(12.5e9));
   }
   CHECK(holds(notes, "taken for Gbit/s"));
   CHECK(holds(notes, "taken for bit/s"));
@@ -126,7 +127,7 @@ TEST_CASE("units of speed, sleeping links, files of PCI alone, RCCL's version 2"
       <pci busid="0000:C1:00.0" class="0x038000"><gpu dev="0" gcn="gfx90a" rank="0"><xgmi target="0000:c6:00.0" count="4" tclass="0x038000"/></gpu></pci>
       <pci busid="0000:c6:00.0" class="0x038000"><gpu dev="1" gcn="gfx90a" rank="1"><xgmi target="0000:c1:00.0" count="4" tclass="0x038000"/></gpu></pci>
       </cpu></system>)");
-  CHECK(rate(amd, "node0.gpu0", "node0.gpu1") == Approx(200e9));
+  CHECK(rate(amd, "node0.gpu0", "node0.gpu1") == approx(200e9));
 }
 
 TEST_CASE("attributes that a dump lacks are taken as NCCL takes them") {
@@ -143,7 +144,7 @@ TEST_CASE("attributes that a dump lacks are taken as NCCL takes them") {
   const Topology topology = imported(bare, "{ nodes: 2 }", &notes);
   CHECK(topology.workers.size() == 4);
   CHECK(topology.nics_per_node == 2);
-  CHECK(topology.network.bandwidth.bytes_per_second() == Approx(1.25e9));
+  CHECK(topology.network.bandwidth.bytes_per_second() == approx(1.25e9));
   CHECK(holds(notes, "2 adapters have no speed"));
   CHECK(holds(notes, "3 PCI devices have no link speed or width"));
 }

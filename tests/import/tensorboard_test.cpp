@@ -8,10 +8,11 @@
 #include "sim/base/wire.hpp"
 #include "sim/output/event_file.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/imports.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using test::Finished;
 using test::holds;
 using test::run_foretrain;
@@ -57,7 +58,7 @@ TEST_CASE("event files are read as they are written") {
   REQUIRE(file.events.size() == events.size());
   CHECK(file.events[3].tag == "train/loss");
   CHECK(file.events[3].step == 4);
-  CHECK(file.events[3].value == Approx(0.5));
+  CHECK(file.events[3].value == approx(0.5));
   CHECK(file.events[3].wall_time == events[3].wall_time);
   CHECK(file.damaged == 0);
   CHECK(!file.is_cut);
@@ -142,7 +143,7 @@ TEST_CASE("pauses at which an evaluation was written are told from the others, a
   const Finished done = run_foretrain({"simulate", scenario, "--json", "-"});
   REQUIRE_MESSAGE(done.status == 0, done.err);
   CHECK(nlohmann::json::parse(done.out).at("job").at("parts_s").at("logging").get<double>() ==
-        Approx(40).epsilon(0.06));
+        approx(40).epsilon(0.06));
 }
 
 TEST_CASE("a scalar becomes a curve") {

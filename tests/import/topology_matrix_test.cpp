@@ -6,10 +6,11 @@
 #include "sim/input/catalog.hpp"
 #include "sim/input/topology_reader.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/imports.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using test::Finished;
 using test::holds;
 using test::run_foretrain;
@@ -68,7 +69,7 @@ TEST_CASE("more NVLinks than a GPU has are those of a switch") {
   REQUIRE(are_joined(topology, "node0.gpu3", "node0.nvswitch"));
   const int gpu = find_vertex(topology, "node0.gpu0"), hub = find_vertex(topology, "node0.nvswitch");
   CHECK(topology.links[static_cast<std::size_t>(topology.find_link(gpu, hub))].rate.bytes_per_second() ==
-        Approx(450e9));
+        approx(450e9));
   CHECK(!are_joined(topology, "node0.gpu0", "node0.gpu1"));
 }
 

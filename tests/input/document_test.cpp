@@ -116,10 +116,11 @@ TEST_CASE("a truncated or damaged document is a finding or a tree, never a crash
 TEST_CASE("--set replaces or adds a value and is named by what it breaks") {
   Value root = read("cluster: { nodes: 2 }\nlist: [{ a: 1 }, { a: 2 }]\nstrategy: ddp\n");
   Diagnostics diagnostics;
-  set_value(root, "cluster.nodes", "4", diagnostics);
-  set_value(root, "cluster.network.bandwidth", "25 Gbit/s", diagnostics);
-  set_value(root, "list.1.a", "{ b: 7 }", diagnostics);
-  set_value(root, "strategy.kind", "independent", diagnostics);
+  set_value(root, "cluster.nodes", "4", "--set cluster.nodes=4", diagnostics);
+  set_value(root, "cluster.network.bandwidth", "25 Gbit/s", "--set cluster.network.bandwidth=25 Gbit/s",
+            diagnostics);
+  set_value(root, "list.1.a", "{ b: 7 }", "--set list.1.a={ b: 7 }", diagnostics);
+  set_value(root, "strategy.kind", "independent", "--set strategy.kind=independent", diagnostics);
   CHECK(diagnostics.ok());
   CHECK(root.find("cluster")->find("nodes")->text == "4");
   CHECK(root.find("cluster")->find("network")->find("bandwidth")->text == "25 Gbit/s");
@@ -127,10 +128,10 @@ TEST_CASE("--set replaces or adds a value and is named by what it breaks") {
         "--set cluster.network.bandwidth=25 Gbit/s");
   CHECK(root.find("list")->items[1].find("a")->find("b")->text == "7");
   CHECK(root.find("strategy")->find("kind")->text == "independent");
-  set_value(root, "list.2.a", "1", diagnostics);
-  set_value(root, "list.x", "1", diagnostics);
-  set_value(root, "cluster..nodes", "1", diagnostics);
-  set_value(root, "cluster.nodes", "[1", diagnostics);
+  set_value(root, "list.2.a", "1", "--set list.2.a=1", diagnostics);
+  set_value(root, "list.x", "1", "--set list.x=1", diagnostics);
+  set_value(root, "cluster..nodes", "1", "--set cluster..nodes=1", diagnostics);
+  set_value(root, "cluster.nodes", "[1", "--set cluster.nodes=[1", diagnostics);
   REQUIRE(diagnostics.error_count() == 4);
   CHECK(diagnostics.errors()[0].text() ==
         "--set list.2.a=1: '2' is no item of a list of 2: items count from 0");

@@ -6,9 +6,7 @@ using namespace foretrain;
 
 namespace {
 
-using Settings = std::vector<std::string>;
-
-std::string errors_of(const Settings& settings, const std::string& text) {
+std::string errors_of(const Overrides& settings, const std::string& text) {
   Diagnostics diagnostics;
   auto root = parse_document(text, "s.yaml", diagnostics);
   REQUIRE(root);
@@ -42,6 +40,8 @@ TEST_CASE("a key that would undo another that is set is refused: a row would be 
         "--set cluster={topology: star}: undoes 'cluster.nodes=2', which is set as well: leave one of them "
         "out, "
         "or put it first\n");
+  CHECK(errors_of({{"batch.per_worker=32", "--vary"}, {"batch.global=512", "--zip"}}, text)
+            .starts_with("--zip batch.global=512: undoes"));
   CHECK(errors_of({"sequence=512", "sequence.lengths={16: 5}"}, text).find("undoes 'sequence=512'") !=
         std::string::npos);
 }

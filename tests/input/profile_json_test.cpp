@@ -67,6 +67,25 @@ TEST_CASE("a profile is the same after writing and reading") {
   CHECK(again->runs[0].complete);
 }
 
+TEST_CASE("a line rate that an older profile lacks is that of the network's name") {
+  Profile profile = example_profile();
+  CollectiveEntry between;
+  between.kind = "all_reduce";
+  between.ranks = between.nodes = 2;
+  between.network = "ethernet 1gbit tcp";
+  between.algorithm = between.protocol = "auto";
+  between.bytes = 1024;
+  between.time = {1e-3, 1e-3, 1e-3, 0, 3};
+  CollectiveEntry within = between;
+  within.nodes = 1;
+  profile.collectives = {between, within};
+  Diagnostics diagnostics;
+  const auto read = parse_profile(profile_to_json(profile), "p.json", diagnostics);
+  REQUIRE(read);
+  CHECK(read->collectives[0].line_rate == 125e6);
+  CHECK(read->collectives[1].line_rate == 0);
+}
+
 TEST_CASE("compressed profiles are known by their content; equal profiles give equal bytes") {
   const Profile profile = example_profile();
   const File plain("a.json"), packed("a.json.gz");

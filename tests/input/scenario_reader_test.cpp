@@ -13,8 +13,10 @@
 #include "sim/input/profile_json.hpp"
 #include "sim/training/gpu_types.hpp"
 #include "tests/input/example_profile.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 namespace fs = std::filesystem;
 
 namespace {
@@ -48,7 +50,7 @@ struct Read {
   std::string errors, warnings;
 };
 
-Read read(const std::string& text, const std::vector<std::string>& overrides = {}) {
+Read read(const std::string& text, const Overrides& overrides = {}) {
   Diagnostics diagnostics;
   Read out;
   out.scenario = parse_scenario(text, "s.yaml", shipped(), overrides, diagnostics);
@@ -98,8 +100,8 @@ TEST_CASE("a scenario is read with all its keys") {
   CHECK_FALSE(s.profile);
   REQUIRE(s.step_times->points.size() == 2);
   CHECK(s.step_times->points[1].batch == 64);
-  CHECK(s.step_times->points[1].seconds == doctest::Approx(0.130));
-  CHECK(s.step_times->backward_fraction == doctest::Approx(2.0 / 3));
+  CHECK(s.step_times->points[1].seconds == approx(0.130));
+  CHECK(s.step_times->backward_fraction == approx(2.0 / 3));
   CHECK(s.step_times->backward_fraction_origin == Origin::assumed);
   CHECK(s.precision == Precision::bf16);
   CHECK(s.batch_per_worker == 64);
@@ -271,7 +273,7 @@ TEST_CASE("implausible values get a hint and are used as they stand") {
 }
 
 TEST_CASE("fusion of gradients: named, or told by its keys") {
-  const auto fusion = [](const std::string& keys, const std::vector<std::string>& overrides = {}) {
+  const auto fusion = [](const std::string& keys, const Overrides& overrides = {}) {
     const Read result = read(with("bucket: 25 MiB", keys), overrides);
     REQUIRE_MESSAGE(result.scenario, result.errors);
     return result.scenario->strategy.fusion;
@@ -371,7 +373,7 @@ TEST_CASE("step-time profiles: inline, from a file, with and without a model") {
       with(profile, "{ steps: [[64, 130 ms, 2 ms], [32, 71 ms]], backward_fraction: 0.67, launches: 1281 }"));
   REQUIRE_MESSAGE(sorted.scenario, sorted.errors);
   CHECK(sorted.scenario->step_times->points[0].batch == 32);
-  CHECK(sorted.scenario->step_times->points[1].spread == doctest::Approx(0.002));
+  CHECK(sorted.scenario->step_times->points[1].spread == approx(0.002));
   CHECK(sorted.scenario->step_times->backward_fraction_origin == Origin::measured);
   CHECK(sorted.scenario->step_times->launches == 1281);
   CHECK(contains(errors_with(profile, "{ steps: [[32, 71], [0, 1 ms], [32], 5, [1.5, 1 ms], [2, 0 s]] }"),
@@ -403,7 +405,7 @@ TEST_CASE(
     "the points of a grid share the models and profiles that they name, unless their sequence differs") {
   Catalog keeping({FORETRAIN_SOURCE_DIR});
   keeping.keep_profiles();
-  const auto read_with = [&](const char* model, const std::vector<std::string>& settings) {
+  const auto read_with = [&](const char* model, const Overrides& settings) {
     Diagnostics diagnostics;
     auto scenario =
         parse_scenario(with("{ parameters: 60880896 }", model), "s.yaml", keeping, settings, diagnostics);
@@ -455,9 +457,9 @@ TEST_CASE("measured profiles: a name, a file beside the scenario, or a list of w
   write_profile(other, folder / "other.json");
   std::ofstream(folder / "steps.yaml") << "steps: [[32, 71 ms]]\n";
   const Catalog catalog({folder / "data", FORETRAIN_SOURCE_DIR});
-  auto read_with = [&](const std::string& profile, const std::vector<std::string>& overrides = {}) {
+  auto read_with = [&](const std::string& profile, const Overrides& overrides = {}) {
     std::ofstream(folder / "s.yaml") << with("{ steps: [[32, 71 ms], [64, 130 ms]] }", profile);
-    std::vector<std::string> all{"model=resnet50"};
+    Overrides all{"model=resnet50"};
     all.insert(all.end(), overrides.begin(), overrides.end());
     return read_scenario(folder / "s.yaml", catalog, all);
   };

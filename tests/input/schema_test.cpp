@@ -5,8 +5,10 @@
 #include <string>
 
 #include "sim/input/fields.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -174,7 +176,7 @@ TEST_CASE("fields read what stands in the file, else the default of the table") 
   CHECK(fields.bytes("cap") == Bytes(26'214'400));
   CHECK_FALSE(fields.boolean("fast").has_value());
   CHECK_FALSE(fields.number("share").has_value());
-  CHECK(fields.fields("wire").rate("bandwidth")->bytes_per_second() == doctest::Approx(1e9));
+  CHECK(fields.fields("wire").rate("bandwidth")->bytes_per_second() == approx(1e9));
   CHECK(fields.fields("wire").time("latency") == Time::microseconds(5));
   CHECK(fields.where("count").line == 1);
   CHECK(Fields(nullptr, test_schema()).bytes("cap") == Bytes(26'214'400));

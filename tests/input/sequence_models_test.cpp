@@ -9,8 +9,10 @@
 #include "sim/input/scenario_reader.hpp"
 #include "sim/input/sequence_lengths.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -87,7 +89,7 @@ TEST_CASE("another length of sequence changes shapes and operations, not paramet
   // causal attention 4 x 64 x 12 x 12 x (1024 x 1025 / 2).
   const double weights = 12.0 * (768 * 2304 + 768 * 768 + 2 * 768 * 3072) + 50257.0 * 768;
   const double attention = 4.0 * 768 * 12 * (1024.0 * 1025 / 2);
-  CHECK(model->forward_flops().count() == doctest::Approx(2 * 1024 * weights + attention));
+  CHECK(model->forward_flops().count() == approx(2 * 1024 * weights + attention));
   CHECK(model->units_per_sample() == 1024);
   CHECK(shipped("lstm-seq2seq")->units_per_sample() == 200);
 }
@@ -165,7 +167,7 @@ TEST_CASE("a scenario says how long sequences are, or how unequal") {
   const auto file = read("sequence: { lengths: lengths.txt }\n");
   REQUIRE(file);
   CHECK(file->model->sequence == 48);
-  CHECK(file->lengths->mean() == doctest::Approx(19.2));
+  CHECK(file->lengths->mean() == approx(19.2));
   std::string findings;
   CHECK_FALSE(read("sequence: { lengths: { 0: 1 } }\n", &findings));
   CHECK(findings.find("'0' is no length of a sequence") != std::string::npos);

@@ -6,8 +6,10 @@
 
 #include "sim/input/catalog.hpp"
 #include "sim/network/routes.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -53,8 +55,8 @@ TEST_CASE("a family with its keys becomes a cluster") {
   CHECK(topology.workers.size() == 8);
   CHECK(topology.nodes == 2);
   CHECK(topology.nics_per_node == 1);
-  CHECK(topology.network.bandwidth.bytes_per_second() == doctest::Approx(3.125e9));
-  CHECK(topology.network.reported.bytes_per_second() == doctest::Approx(1.25e9));
+  CHECK(topology.network.bandwidth.bytes_per_second() == approx(3.125e9));
+  CHECK(topology.network.reported.bytes_per_second() == approx(1.25e9));
   CHECK(topology.network.latency == Time::microseconds(30));
   CHECK(topology.network.name() == "ethernet 25 Gbit/s tcp");
 }
@@ -181,7 +183,7 @@ TEST_CASE("ranges that overlap, and sites without a node") {
           "slow_gpus: [{ from: 0, to: 3, factor: 1.2 }, { from: 3, factor: 1.5 }, { from: 4, factor: 2 }]\n",
       "c.yaml", diagnostics);
   const Topology slowed = read_cluster(*root, Catalog({FORETRAIN_SOURCE_DIR}), diagnostics).topology;
-  CHECK(slowed.compute_factors[3] == doctest::Approx(1.8));
+  CHECK(slowed.compute_factors[3] == approx(1.8));
   REQUIRE(diagnostics.warnings().size() == 1);
   CHECK(diagnostics.warnings().front().what ==
         "slow_gpus: rank 3 is in more than one range: its factors multiply");

@@ -11,7 +11,7 @@ using namespace foretrain;
 namespace {
 
 // Two nodes of one GPU; a ring of 100 MB puts 100 MB on the wire each way.
-Scenario parsed(const std::string& observed, const std::vector<std::string>& settings = {}) {
+Scenario parsed(const std::string& observed, const Overrides& settings = {}) {
   const std::string text =
       "profile: { steps: [[8, 100 ms]], gradients: 100 MB }\n"
       "batch: { per_worker: 8 }\n"

@@ -5,13 +5,15 @@
 #include "sim/input/job.hpp"
 #include "sim/input/scenario_reader.hpp"
 #include "sim/job/predict_job.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
 // Two nodes of four GPUs, 64 samples each in 128 ms: a node decodes 256 samples of 2 ms in a step: 4 cores.
-Scenario parsed(const std::vector<std::string>& settings = {}) {
+Scenario parsed(const Overrides& settings = {}) {
   const std::string text =
       "profile: { steps: [[64, 128 ms]], gradients: 4 MB }\n"
       "batch: { per_worker: 64 }\n"
@@ -34,7 +36,7 @@ TEST_CASE("decoding, launching and the collectives' threads share a node's cores
   const Scenario scenario = parsed();
   const Result result = predict_job(scenario);
   const CoreNeed need = core_need(scenario, result);
-  CHECK(need.decoding == doctest::Approx(256 * 0.002 / result.step.time));
+  CHECK(need.decoding == approx(256 * 0.002 / result.step.time));
   CHECK(need.launching == 4);
   CHECK(need.proxies > 0);
   CHECK(need.proxies < 1);
@@ -55,7 +57,7 @@ TEST_CASE("the smallest number of cores does not slow the step, one less does") 
   const double enough = predict_job(parsed({"host.cores=9"})).job->time;
   const Result fewer = predict_job(parsed({"host.cores=8"}));
   // Eight cores only fill the first batches faster.
-  CHECK(enough == doctest::Approx(predict_job(parsed()).job->time).epsilon(0.01));
+  CHECK(enough == approx(predict_job(parsed()).job->time).epsilon(0.01));
   CHECK(fewer.job->time > 1.2 * enough);
   CHECK(fewer.limiting.kind == "input");
   bool is_said = false;

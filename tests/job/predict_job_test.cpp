@@ -10,12 +10,14 @@
 #include "sim/input/scenario_reader.hpp"
 #include "sim/output/console.hpp"
 #include "sim/output/html.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
-Scenario parsed(const std::string& text, const std::vector<std::string>& settings = {}) {
+Scenario parsed(const std::string& text, const Overrides& settings = {}) {
   static const Catalog catalog({FORETRAIN_SOURCE_DIR});
   Diagnostics diagnostics;
   auto scenario = parse_scenario(text, "job.yaml", catalog, settings, diagnostics);
@@ -69,22 +71,21 @@ TEST_CASE("the learning rate is carried along by its law, and plotted") {
        points("{ law: noam, factor: 2, dimension: 512, warmup: 1000 updates }", &page)) {
     const auto k = static_cast<double>(point.updates);
     CHECK(point.learning_rate ==
-          doctest::Approx(2 / std::sqrt(512.0) * std::min(1 / std::sqrt(k), k * std::pow(1000.0, -1.5))));
+          approx(2 / std::sqrt(512.0) * std::min(1 / std::sqrt(k), k * std::pow(1000.0, -1.5))));
     highest = std::max(highest, point.learning_rate);
   }
-  CHECK(highest == doctest::Approx(2 / std::sqrt(512.0 * 1000)).epsilon(0.02));
+  CHECK(highest == approx(2 / std::sqrt(512.0 * 1000)).epsilon(0.02));
   CHECK(page.find("<h2>Learning rate</h2>") != std::string::npos);
   for (const JobPoint& point : points("{ law: steps, factor: 0.2, at: [6 epochs, 12 epochs] }")) {
     const double before = static_cast<double>(point.updates - 1) / updates * 20;  // of the last update
     if (std::fabs(before - 6) < 0.1 || std::fabs(before - 12) < 0.1) continue;
-    CHECK(point.learning_rate == doctest::Approx(before < 6 ? 0.1 : before < 12 ? 0.02 : 0.004));
+    CHECK(point.learning_rate == approx(before < 6 ? 0.1 : before < 12 ? 0.02 : 0.004));
   }
   for (const JobPoint& point : points("{ law: cosine, warmup: 500 updates }")) {
     const double done = static_cast<double>(point.updates - 1) / updates;
     const double warm = std::min(1.0, static_cast<double>(point.updates) / 500);
-    CHECK(
-        point.learning_rate ==
-        doctest::Approx(0.1 * warm * (1 + std::cos(3.14159265358979 * done)) / 2).epsilon(1e-3).scale(0.01));
+    CHECK(point.learning_rate ==
+          approx(0.1 * warm * (1 + std::cos(3.14159265358979 * done)) / 2).epsilon(1e-3).scale(0.01));
   }
 }
 
@@ -95,7 +96,7 @@ TEST_CASE("a schedule with growing workers: time, updates, GPU-hours, cost, spee
   CHECK(result.workers == 1);
   CHECK(result.batch_global == 128);
   CHECK(job.updates == 23'438 + 4687 + 1250);  // 23,437.5 + 4,687.5 + 1,250
-  CHECK(job.time == doctest::Approx(sum_of(job)));
+  CHECK(job.time == approx(sum_of(job)));
   REQUIRE(job.phases.size() == 3);
   CHECK(job.phases[0].workers == 1);
   CHECK(job.phases[1].workers == 5);
@@ -105,21 +106,21 @@ TEST_CASE("a schedule with growing workers: time, updates, GPU-hours, cost, spee
   for (const JobPhase& phase : job.phases) {
     gpu_seconds += phase.time * phase.workers;
     updates += static_cast<double>(phase.updates);
-    CHECK(phase.time == doctest::Approx(phase.step * static_cast<double>(phase.updates)));
+    CHECK(phase.time == approx(phase.step * static_cast<double>(phase.updates)));
   }
   CHECK(updates == static_cast<double>(job.updates));
-  CHECK(job.gpu_hours == doctest::Approx(gpu_seconds / 3600));
-  CHECK(*job.cost == doctest::Approx(2.5 * job.gpu_hours));
+  CHECK(job.gpu_hours == approx(gpu_seconds / 3600));
+  CHECK(*job.cost == approx(2.5 * job.gpu_hours));
   CHECK(job.currency == "USD");
   CHECK(job.price_date == "2026-11-01");
-  CHECK(*job.energy == doctest::Approx(700 * gpu_seconds));
+  CHECK(*job.energy == approx(700 * gpu_seconds));
   CHECK(job.samples_law == "fixed_epochs");
   CHECK(job.origin == Origin::assumed);
   CHECK(job.assumption == "equal epochs, accuracy not predicted");
   // Against 128 on one worker throughout: 78,125 updates of 78 ms.
   REQUIRE(job.speedup);
-  CHECK(job.speedup->updates == doctest::Approx(78'125.0 / static_cast<double>(job.updates)));
-  CHECK(job.speedup->time == doctest::Approx(78'125 * 0.078 / job.time));
+  CHECK(job.speedup->updates == approx(78'125.0 / static_cast<double>(job.updates)));
+  CHECK(job.speedup->time == approx(78'125 * 0.078 / job.time));
   CHECK(job.speedup->baseline == "the first phase held throughout");
   CHECK(job.low < job.time);
   CHECK(job.high > job.time);
@@ -128,7 +129,7 @@ TEST_CASE("a schedule with growing workers: time, updates, GPU-hours, cost, spee
 TEST_CASE("a named baseline: other keys of the job, or another scenario") {
   const Result result = predict_job(
       parsed(growing, {"job.baseline={ schedule: [{ from: 0 epoch, batch: 640, workers: 5 }] }"}));
-  CHECK(result.job->speedup->updates == doctest::Approx(15'625.0 / static_cast<double>(result.job->updates)));
+  CHECK(result.job->speedup->updates == approx(15'625.0 / static_cast<double>(result.job->updates)));
   CHECK(result.job->speedup->baseline == "the same job with other keys");
 }
 
@@ -166,10 +167,10 @@ TEST_CASE("time to a target, with the spread of the curve's runs") {
   const JobTarget& target = *result.job->target;
   CHECK(target.reached);
   CHECK(target.runs == 2);
-  CHECK(target.updates == doctest::Approx(55));
+  CHECK(target.updates == approx(55));
   CHECK(target.low < target.time);
   CHECK(target.high > target.time);
-  CHECK(target.high == doctest::Approx(100 * result.job->phases[0].step).epsilon(0.02));
+  CHECK(target.high == approx(100 * result.job->phases[0].step).epsilon(0.02));
   CHECK(result.job->progress.back().value == doctest::Approx(0.0));
 }
 
@@ -201,8 +202,8 @@ TEST_CASE("a step that waits for its samples is limited by input") {
       parsed(base + "batch: { per_worker: 128 }\ninput: { read: 50 MB/s, sample: 110 kB, prefetch: 2 }\n"));
   CHECK(result.limiting.kind == "input");
   CHECK(result.step.breakdown.input > 0);
-  CHECK(result.step.breakdown.total() == doctest::Approx(result.step.time));
-  CHECK(result.step.time == doctest::Approx(128 * 110e3 / 50e6));
+  CHECK(result.step.breakdown.total() == approx(result.step.time));
+  CHECK(result.step.time == approx(128 * 110e3 / 50e6));
   // Reading is the limit: no other remedy helps, and more workers that load do not either.
   CHECK(result.remedies.empty());
 }
@@ -216,8 +217,8 @@ TEST_CASE("where decoding is the limit more workers that load are the best remed
   const Remedy& best = slow.remedies.front();
   CHECK(best.change == "6 workers a node that load");
   const Result quick = predict_job(parsed(text + input + "6 }\n"));
-  CHECK(best.step == doctest::Approx(quick.step.time));
-  CHECK(best.speedup == doctest::Approx(slow.step.time / quick.step.time));
+  CHECK(best.step == approx(quick.step.time));
+  CHECK(best.speedup == approx(slow.step.time / quick.step.time));
   for (const Remedy& remedy : slow.remedies) {
     CHECK((remedy.change == best.change || remedy.step >= slow.step.time * (1 - 1e-9)));
   }
@@ -287,8 +288,8 @@ TEST_CASE("GeoDamp grows by a factor and the learning rate falls beyond the larg
   CHECK(phases[1].batch == 640);
   CHECK(phases[2].batch == 3200);
   CHECK(phases[3].batch == 5120);
-  CHECK(phases[3].learning_rate_factor == doctest::Approx(5120.0 / 16'000));
+  CHECK(phases[3].learning_rate_factor == approx(5120.0 / 16'000));
   const Result result = predict_job(scenario);
   CHECK(result.job->phases[3].workers == 40);
-  CHECK(result.job->phases[3].learning_rate == doctest::Approx(0.1 * 0.32));
+  CHECK(result.job->phases[3].learning_rate == approx(0.1 * 0.32));
 }

@@ -11,11 +11,13 @@
 #include "sim/job/predict_job.hpp"
 #include "sim/job/rehearsal.hpp"
 #include "sim/training/step_simulation.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/random_scenarios.hpp"
 #include "tests/support/result_checks.hpp"
 #include "tests/support/slowdown.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 using test::Ranges;
 
 namespace {
@@ -181,7 +183,7 @@ TEST_CASE("law: k times the measured times give k times the step, without commun
     StepTimeProfile times = *scenario.step_times;
     for (auto& point : times.points) point.seconds *= 8;
     slower.step_times = std::make_shared<const StepTimeProfile>(times);
-    CHECK(step_of(slower) == doctest::Approx(8 * once).epsilon(1e-6));
+    CHECK(step_of(slower) == approx(8 * once).epsilon(1e-6));
   });
 }
 
@@ -213,7 +215,7 @@ TEST_CASE("law: the order of equal ranks changes nothing") {
     std::vector<int>& workers = turned.cluster.topology.workers;
     std::reverse(workers.begin(), workers.end());
     ++tried;
-    CHECK(step_of(turned) == doctest::Approx(step_of(scenario)).epsilon(1e-9));
+    CHECK(step_of(turned) == approx(step_of(scenario)).epsilon(1e-9));
   });
   CHECK(tried > 10);
 }

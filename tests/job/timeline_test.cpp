@@ -6,10 +6,12 @@
 
 #include "sim/base/error.hpp"
 #include "sim/job/input_supply.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -46,12 +48,12 @@ TEST_CASE("a plain job takes its updates' time") {
   Given given;
   const JobTimeline out = given.run();
   CHECK(out.updates == 1000);
-  CHECK(seconds(out.total) == doctest::Approx(100));
-  CHECK(out.gpu_seconds == doctest::Approx(100));
+  CHECK(seconds(out.total) == approx(100));
+  CHECK(out.gpu_seconds == approx(100));
   CHECK(out.total == out.parts.sum());
   REQUIRE(out.phases.size() == 1);
   CHECK(out.phases[0].updates == 1000);
-  CHECK(out.phases[0].epochs == doctest::Approx(1));
+  CHECK(out.phases[0].epochs == approx(1));
 }
 
 TEST_CASE("parts of a job sum to the whole, each once as often as it is due") {
@@ -65,13 +67,13 @@ TEST_CASE("parts of a job sum to the whole, each once as often as it is due") {
   job.log = Logging{{Interval::Unit::updates, 300}, 0.25};
   job.warmup = WarmUp{50, 3};
   const JobTimeline out = given.run();
-  CHECK(seconds(out.parts.training) == doctest::Approx(1000));
+  CHECK(seconds(out.parts.training) == approx(1000));
   CHECK(out.evaluations == 5);
-  CHECK(seconds(out.parts.evaluation) == doctest::Approx(5 * 500 * 0.1 / 3));
+  CHECK(seconds(out.parts.evaluation) == approx(5 * 500 * 0.1 / 3));
   CHECK(out.checkpoints == 5);
-  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(5 * 2));
-  CHECK(seconds(out.parts.logging) == doctest::Approx(33 * 0.25));
-  CHECK(seconds(out.parts.startup) == doctest::Approx(7 + 50 * 0.2));
+  CHECK(seconds(out.parts.checkpoint) == approx(5 * 2));
+  CHECK(seconds(out.parts.logging) == approx(33 * 0.25));
+  CHECK(seconds(out.parts.startup) == approx(7 + 50 * 0.2));
   CHECK(out.total == out.parts.sum());
   job.checkpoint->every = {Interval::Unit::time, 100};
   CHECK(given.run().checkpoints >= 10);
@@ -84,12 +86,12 @@ TEST_CASE("an asynchronous checkpoint blocks for its snapshot, or for the write 
       Checkpoint{{Interval::Unit::updates, 200}, Rate(0.1e9), {}, true, Rate(10e9), Rate()};
   // A write takes 10 s and 200 updates 20 s: five snapshots of 0.1 s, and the last write at the end.
   JobTimeline out = given.run();
-  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(5 * 0.1 + 10));
+  CHECK(seconds(out.parts.checkpoint) == approx(5 * 0.1 + 10));
   // Written at 40 MB/s: 25 s. Every write but the first holds up the next snapshot: 25 - 20 s each; at the
   // end the last one.
   given.job.checkpoint->write = Rate(0.04e9);
   out = given.run();
-  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(5 * 0.1 + 4 * 5 + 25));
+  CHECK(seconds(out.parts.checkpoint) == approx(5 * 0.1 + 4 * 5 + 25));
   CHECK(out.total == out.parts.sum());
 }
 
@@ -102,12 +104,12 @@ TEST_CASE("a change of workers or batch waits for the checkpoint that is being w
   given.job.checkpoint =
       Checkpoint{{Interval::Unit::updates, 1000}, Rate(0.1e9), {}, true, Rate(10e9), Rate()};
   JobTimeline out = given.run();
-  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(0.1 + 10));
+  CHECK(seconds(out.parts.checkpoint) == approx(0.1 + 10));
   CHECK(out.checkpoints == 1);
   CHECK(out.total == out.parts.sum());
   given.job.schedule->phases[1].workers = 1;
   out = given.run();
-  CHECK(seconds(out.parts.checkpoint) == doctest::Approx(0.1 + 10));
+  CHECK(seconds(out.parts.checkpoint) == approx(0.1 + 10));
 }
 
 TEST_CASE("a change of workers costs its time, and GPU time counts those at work") {
@@ -117,9 +119,9 @@ TEST_CASE("a change of workers costs its time, and GPU time counts those at work
                                 {{Interval::Unit::epochs, 1}, 400, 4, {}, 1}};
   given.job.rescale = 30;
   const JobTimeline out = given.run();
-  CHECK(seconds(out.parts.training) == doctest::Approx(100 + 25));
-  CHECK(seconds(out.parts.rescale) == doctest::Approx(30));
-  CHECK(out.gpu_seconds == doctest::Approx(100 + 4 * (25 + 30)));
+  CHECK(seconds(out.parts.training) == approx(100 + 25));
+  CHECK(seconds(out.parts.rescale) == approx(30));
+  CHECK(out.gpu_seconds == approx(100 + 4 * (25 + 30)));
   REQUIRE(out.phases.size() == 2);
   CHECK(out.phases[1].workers == 4);
   CHECK(out.phases[1].updates == 250);
@@ -135,7 +137,7 @@ TEST_CASE("a change of the batch alone costs its own time, a short last batch no
   given.job.rescale = 1000;  // its workers stay
   const JobTimeline out = given.run();
   CHECK(out.updates == 11 + 6 + 3);
-  CHECK(seconds(out.parts.rescale) == doctest::Approx(2 * 3));
+  CHECK(seconds(out.parts.rescale) == approx(2 * 3));
   CHECK(out.total == out.parts.sum());
 }
 
@@ -149,17 +151,17 @@ TEST_CASE("an input pipeline: the slower of reading and training") {
   given.input.input = &pipeline;
   // First epoch: 1,000 batches at 0.2 s and the last step; the second from memory.
   JobTimeline out = given.run();
-  CHECK(seconds(out.total) == doctest::Approx(1000 * 0.2 + 0.1 + 100).epsilon(1e-3));
-  CHECK(seconds(out.parts.training) == doctest::Approx(200));
+  CHECK(seconds(out.total) == approx(1000 * 0.2 + 0.1 + 100).epsilon(1e-3));
+  CHECK(seconds(out.parts.training) == approx(200));
   pipeline.prefetch = 0;
   pipeline.cached = pipeline.read;
   out = given.run();
-  CHECK(seconds(out.total) == doctest::Approx(2 * 1000 * 0.3));
+  CHECK(seconds(out.total) == approx(2 * 1000 * 0.3));
   pipeline.decode = 0.01;  // 1 s of cores a batch
   pipeline.workers = 4;
   pipeline.prefetch = 2;
   out = given.run();
-  CHECK(seconds(out.total) == doctest::Approx(2000 * 0.25).epsilon(1e-3));
+  CHECK(seconds(out.total) == approx(2000 * 0.25).epsilon(1e-3));
 }
 
 TEST_CASE("prefetched batches: the closed form is the recursion") {
@@ -168,7 +170,7 @@ TEST_CASE("prefetched batches: the closed form is the recursion") {
       Supply at_once{static_cast<double>(depth), depth}, one_by_one = at_once;
       double sum = 0;
       for (int i = 0; i < 50; ++i) sum += one_by_one.spend(1, 0.1, supply);
-      CHECK(at_once.spend(50, 0.1, supply) == doctest::Approx(sum).epsilon(1e-12));
+      CHECK(at_once.spend(50, 0.1, supply) == approx(sum).epsilon(1e-12));
     }
   }
 }
@@ -189,7 +191,7 @@ TEST_CASE("every step replayed by itself agrees with the fast path to 1e-9") {
   CHECK(slow.updates == 78'125);
   CHECK(slow.events > 78'125);
   CHECK(fast.events < 10'000);
-  CHECK(seconds(slow.total) == doctest::Approx(seconds(fast.total)).epsilon(1e-9));
+  CHECK(seconds(slow.total) == approx(seconds(fast.total)).epsilon(1e-9));
   CHECK(slow.evaluations == fast.evaluations);
   CHECK(slow.checkpoints == fast.checkpoints);
 }
@@ -217,13 +219,12 @@ TEST_CASE("whole epochs at once agree with their updates one by one") {
     CHECK(fast.samples == slow.samples);
     CHECK(fast.evaluations == slow.evaluations);
     CHECK(fast.checkpoints == slow.checkpoints);
-    CHECK(seconds(fast.total) == doctest::Approx(seconds(slow.total)).epsilon(1e-12));
+    CHECK(seconds(fast.total) == approx(seconds(slow.total)).epsilon(1e-12));
     REQUIRE(fast.phases.size() == slow.phases.size());
     for (std::size_t i = 0; i < fast.phases.size(); ++i) {
       CHECK(fast.phases[i].updates == slow.phases[i].updates);
-      CHECK(fast.phases[i].time == doctest::Approx(slow.phases[i].time).epsilon(1e-12));
-      CHECK(fast.phases[i].learning_rate_end ==
-            doctest::Approx(slow.phases[i].learning_rate_end).epsilon(1e-12));
+      CHECK(fast.phases[i].time == approx(slow.phases[i].time).epsilon(1e-12));
+      CHECK(fast.phases[i].learning_rate_end == approx(slow.phases[i].learning_rate_end).epsilon(1e-12));
     }
   }
 }
@@ -242,13 +243,13 @@ TEST_CASE("failures: Daly's expected time") {
     given.input.draw = static_cast<std::uint64_t>(draw);
     const JobTimeline out = given.run();
     CHECK(out.updates == 100'000);
-    CHECK(seconds(out.total) == doctest::Approx(seconds(out.parts.sum()) + seconds(out.failing)));
-    CHECK(seconds(out.parts.training) == doctest::Approx(work));
+    CHECK(seconds(out.total) == approx(seconds(out.parts.sum()) + seconds(out.failing)));
+    CHECK(seconds(out.parts.training) == approx(work));
     sum += seconds(out.total);
     failures += static_cast<double>(out.failures);
   }
-  CHECK(sum / draws == doctest::Approx(expected).epsilon(0.02));
-  CHECK(failures / draws == doctest::Approx(expected / m).epsilon(0.05));
+  CHECK(sum / draws == approx(expected).epsilon(0.02));
+  CHECK(failures / draws == approx(expected / m).epsilon(0.05));
 }
 
 TEST_CASE("the same seed gives the same job") {
@@ -285,7 +286,7 @@ TEST_CASE("a year on 16,384 GPUs with failures") {
   given.job.failures = Failures{50'000 * 3600.0, Failures::Unit::gpu, 300};
   const JobTimeline out = given.run();
   CHECK(out.updates == 3'153'600);
-  CHECK(seconds(out.parts.training) == doctest::Approx(365 * 86'400.0));
+  CHECK(seconds(out.parts.training) == approx(365 * 86'400.0));
   CHECK(out.failures > 2500);
   CHECK(out.failures < 4500);
   CHECK(seconds(out.failing) > 0.05 * seconds(out.parts.training));
@@ -311,8 +312,8 @@ TEST_CASE("AdaDamp pays for looking at the loss") {
   const JobTimeline out = given.run();
   // Each look is a third of an epoch's training.
   const double looks = std::ceil(static_cast<double>(out.updates) / 500);
-  CHECK(seconds(out.parts.adaptation) == doctest::Approx(looks * 100 / 3).epsilon(0.01));
-  CHECK(seconds(out.parts.training) == doctest::Approx(400).epsilon(0.01));
+  CHECK(seconds(out.parts.adaptation) == approx(looks * 100 / 3).epsilon(0.01));
+  CHECK(seconds(out.parts.training) == approx(400).epsilon(0.01));
   CHECK(out.phases.size() > 2);
 }
 
@@ -324,7 +325,7 @@ TEST_CASE("steps between simulated batches are interpolated") {
   given.scenario.step_times = times;
   StepShapes exact(given.scenario), among_many(given.scenario);
   for (std::int64_t batch = 1; batch < 3000; batch += 7) {
-    CHECK(among_many.of(batch, 1, true).mean == doctest::Approx(exact.of(batch, 1).mean).epsilon(1e-3));
+    CHECK(among_many.of(batch, 1, true).mean == approx(exact.of(batch, 1).mean).epsilon(1e-3));
   }
   CHECK(among_many.simulated() < exact.simulated());
 }

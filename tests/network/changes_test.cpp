@@ -9,8 +9,10 @@
 #include "sim/network/flows.hpp"
 #include "sim/network/routes.hpp"
 #include "sim/network/stepwise.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -64,7 +66,7 @@ TEST_CASE("links by name, by vertex, by class; what is left of one that others u
   Topology shared = star(4);
   const std::vector<LinkChange> background = {{"host", {}, {}, Rate(7.5e8), false, false}};
   change_links(shared, background);
-  CHECK(ring_seconds(shared) == doctest::Approx(4 * before));
+  CHECK(ring_seconds(shared) == approx(4 * before));
   const std::vector<LinkChange> all = {{"host2>switch", {}, {}, Rate(1e9), false, false}};
   change_links(shared, all);
   CHECK_THROWS_WITH_AS(validate(shared), doctest::Contains("leaves nothing"), Error);
@@ -111,7 +113,7 @@ TEST_CASE("half duplex halves a ring") {
   const double full = ring_seconds(topology);
   const std::vector<LinkChange> half = {{"*", {}, {}, {}, false, true}};
   change_links(topology, half);
-  CHECK(ring_seconds(topology) == doctest::Approx(2 * full));
+  CHECK(ring_seconds(topology) == approx(2 * full));
 }
 
 TEST_CASE("slow workers multiply, and must be there") {

@@ -4,8 +4,10 @@
 
 #include "sim/base/error.hpp"
 #include "sim/network/families.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 TEST_CASE("sizes: one, a list, a range with a factor") {
   auto counts = [](const char* text) {
@@ -32,7 +34,7 @@ TEST_CASE("bandwidths as nccl-tests counts them") {
   request.stepwise = true;
   const CollectiveTable table = collective_table(topology, nullptr, request);
   REQUIRE(table.rows.size() == 1);
-  CHECK(table.rows[0].bus_bandwidth == doctest::Approx(1.25e9));
-  CHECK(table.rows[0].algorithm_bandwidth == doctest::Approx(1.25e9 / 1.5));
+  CHECK(table.rows[0].bus_bandwidth == approx(1.25e9));
+  CHECK(table.rows[0].algorithm_bandwidth == approx(1.25e9 / 1.5));
   CHECK(table.ranks == 4);
 }

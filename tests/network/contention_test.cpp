@@ -1,8 +1,10 @@
 #include "sim/network/contention.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -27,8 +29,8 @@ TEST_CASE("two collectives on one link halve it, or one leaves what it does not 
 // A crosses both links, B the first, C and D the second: a = c = d = 1/3, b = 1 - a.
 TEST_CASE("what a collective that is slow elsewhere leaves goes to the others") {
   const auto all = progress({{{0, 1}, {1, 1}}, {{0, 1}}, {{1, 1}}, {{1, 1}}});
-  CHECK(all[0] == doctest::Approx(1.0 / 3));
-  CHECK(all[1] == doctest::Approx(2.0 / 3));
-  CHECK(all[2] == doctest::Approx(1.0 / 3));
-  CHECK(all[3] == doctest::Approx(1.0 / 3));
+  CHECK(all[0] == approx(1.0 / 3));
+  CHECK(all[1] == approx(2.0 / 3));
+  CHECK(all[2] == approx(1.0 / 3));
+  CHECK(all[3] == approx(1.0 / 3));
 }

@@ -11,8 +11,10 @@
 #include "sim/network/flows.hpp"
 #include "sim/network/link_loads.hpp"
 #include "sim/network/routes.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -55,11 +57,11 @@ double pace(const Topology& topology, CollectiveKind kind) {
 TEST_CASE("leaf and spine: counts and rates follow the oversubscription") {
   const Topology even = make_topology(FabricNodes{nodes_of(16, 1, 1), LeafSpineShape{4, 0, 1}});
   CHECK(count(even, "uplink") == 16);
-  CHECK(rate_of(even, "uplink").bytes_per_second() == doctest::Approx(10e9));
+  CHECK(rate_of(even, "uplink").bytes_per_second() == approx(10e9));
   const Topology over = make_topology(FabricNodes{nodes_of(16, 1, 1), LeafSpineShape{4, 0, 2}});
   CHECK(count(over, "uplink") == 8);
   const Topology three = make_topology(FabricNodes{nodes_of(16, 1, 1), LeafSpineShape{4, 3, 1}});
-  CHECK(rate_of(three, "uplink").bytes_per_second() == doctest::Approx(40e9 / 3));
+  CHECK(rate_of(three, "uplink").bytes_per_second() == approx(40e9 / 3));
 }
 
 // Radix 4: 2 ports a leaf, 2 leaves a pod, 16 hosts in 4 pods, 2 aggregation switches a pod, 4 cores.
@@ -188,10 +190,10 @@ TEST_CASE("a thinner fabric slows what crosses it, and nothing else") {
   };
   // All-to-all: 4 x 12 of 16 parts leave a leaf over 4/o ports' rate; 15 of 16 leave a port.
   const double port = 15.0 / 16 / (10e9 * 0.96);
-  CHECK(pace(at(1), CollectiveKind::all_to_all) == doctest::Approx(port));
-  CHECK(pace(at(4), CollectiveKind::all_to_all) == doctest::Approx(4.0 * 12 / 16 / (10e9 * 0.96)));
+  CHECK(pace(at(1), CollectiveKind::all_to_all) == approx(port));
+  CHECK(pace(at(4), CollectiveKind::all_to_all) == approx(4.0 * 12 / 16 / (10e9 * 0.96)));
   // A ring leaves each leaf once.
-  CHECK(pace(at(4), CollectiveKind::all_reduce) == doctest::Approx(pace(at(1), CollectiveKind::all_reduce)));
+  CHECK(pace(at(4), CollectiveKind::all_reduce) == approx(pace(at(1), CollectiveKind::all_reduce)));
 }
 
 TEST_CASE("the DGX-1's mesh has six links a GPU; a PCIe tree meets at switch, socket, bridge") {
@@ -205,7 +207,7 @@ TEST_CASE("the DGX-1's mesh has six links a GPU; a PCIe tree meets at switch, so
     if (link.kind == LinkKind::nvlink) by_gpu[link.from] += link.rate.bytes_per_second();
   }
   CHECK(by_gpu.size() == 16);
-  for (const auto& [gpu, rate] : by_gpu) CHECK(rate == doctest::Approx(150e9));
+  for (const auto& [gpu, rate] : by_gpu) CHECK(rate == approx(150e9));
   nodes.inside.kind = InsideLink::pcie;
   const Topology tree = make_topology(nodes);
   Routes routes(tree);

@@ -5,8 +5,10 @@
 #include <map>
 
 #include "sim/base/random.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -31,8 +33,8 @@ TEST_CASE("two flows of one link: each waits its latency, then they share") {
   engine.start(engine.add_route(std::vector<int>{0}, Time::microseconds(1)), 1e9, 1);
   engine.start(engine.add_route(std::vector<int>{0}, Time::microseconds(4)), 1e9, 2);
   const auto ends = run(engine);
-  CHECK(ends.at(1) == doctest::Approx(2 - 2e-6).epsilon(1e-9));
-  CHECK(ends.at(2) == doctest::Approx(2 + 1e-6).epsilon(1e-9));
+  CHECK(ends.at(1) == approx(2 - 2e-6).epsilon(1e-9));
+  CHECK(ends.at(2) == approx(2 + 1e-6).epsilon(1e-9));
 }
 
 // C1 = 10, C2 = 4 bytes/s: a over both with 8 bytes, b on 1 with 16, c on 2 with 2. Rates 2, 8, 2 until c is
@@ -43,9 +45,9 @@ TEST_CASE("rates change when a flow is through") {
   engine.start(engine.add_route(std::vector<int>{0}, Time()), 16, 'b');
   engine.start(engine.add_route(std::vector<int>{1}, Time()), 2, 'c');
   const auto ends = run(engine);
-  CHECK(ends.at('c') == doctest::Approx(1));
-  CHECK(ends.at('b') == doctest::Approx(1 + 8.0 / 6));
-  CHECK(ends.at('a') == doctest::Approx(2.5));
+  CHECK(ends.at('c') == approx(1));
+  CHECK(ends.at('b') == approx(1 + 8.0 / 6));
+  CHECK(ends.at('a') == approx(2.5));
   CHECK(engine.bytes_by_link() == std::vector<double>{24, 10});
   CHECK(engine.idle());
 }
@@ -56,8 +58,8 @@ TEST_CASE("a flow without links or bytes takes its latency alone") {
   engine.start(engine.add_route(std::vector<int>{0}, Time::microseconds(7)), 0, 2);
   engine.start(engine.add_route({}, Time()), 100, 3);
   const auto ends = run(engine);
-  CHECK(ends.at(1) == doctest::Approx(5e-6));
-  CHECK(ends.at(2) == doctest::Approx(7e-6));
+  CHECK(ends.at(1) == approx(5e-6));
+  CHECK(ends.at(2) == approx(7e-6));
   CHECK(ends.at(3) == 0);
 }
 
@@ -87,6 +89,6 @@ TEST_CASE("k times the bytes take k times as long") {
     }
     const auto ends = run(engine);
     if (k == 1) once = ends;
-    for (const auto& [tag, end] : ends) CHECK(end == doctest::Approx(k * once.at(tag)).epsilon(1e-9));
+    for (const auto& [tag, end] : ends) CHECK(end == approx(k * once.at(tag)).epsilon(1e-9));
   }
 }

@@ -1,8 +1,10 @@
 #include "sim/network/nccl_model.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -25,13 +27,13 @@ TEST_CASE("NCCL finds 12 channels of 30 GB/s on Hopper and 12 of 20 on Ampere wi
   system.inside_gb_per_s = 18 * 20.6;
   const NcclModel hopper(system);
   CHECK(hopper.rings().channels == 12);
-  CHECK(hopper.rings().inside == doctest::Approx(30));
+  CHECK(hopper.rings().inside == approx(30));
   CHECK(hopper.channels() == 24);
   system.generation = GpuGeneration::ampere;
   system.inside_gb_per_s = 12 * 20;
   const NcclModel ampere(system);
   CHECK(ampere.rings().channels == 12);
-  CHECK(ampere.rings().inside == doctest::Approx(20));
+  CHECK(ampere.rings().inside == approx(20));
 }
 
 // Measured on two nodes of two H200 at 10 Gbit/s by the volume on the wire: ring from 0.5 to 4 MiB, tree at
@@ -65,8 +67,7 @@ TEST_CASE("large all-reduce on eight Hopper GPUs: bus bandwidth as published") {
   const double size = 17179869184.0;
   const NcclChoice choice = model.choose(CollectiveKind::all_reduce, size);
   CHECK(choice.algorithm == CollectiveAlgorithm::ring);
-  CHECK(bus_factor(CollectiveKind::all_reduce, 8) * size / choice.seconds ==
-        doctest::Approx(363e9).epsilon(0.02));
+  CHECK(bus_factor(CollectiveKind::all_reduce, 8) * size / choice.seconds == approx(363e9).epsilon(0.02));
 }
 
 TEST_CASE("protocols by name") {
@@ -103,7 +104,7 @@ TEST_CASE("messages to one rank go by LL while they are small, and by Simple bet
   CHECK(node.choose(send, 512 * 1024 + 16).protocol == NcclProtocol::simple);
   CHECK(node.choose(all_to_all, 4 * 512 * 1024).protocol == NcclProtocol::ll);  // a quarter to each
   CHECK(node.choose(all_to_all, 4 * 512 * 1024 + 64).protocol == NcclProtocol::simple);
-  CHECK(node.choose(send, 1024).seconds == doctest::Approx(7.2e-6).epsilon(0.01));
+  CHECK(node.choose(send, 1024).seconds == approx(7.2e-6).epsilon(0.01));
   system.nodes = 2;
   system.nic_gb_per_s = 12.5;
   CHECK(NcclModel(system).choose(send, 1024).protocol == NcclProtocol::simple);

@@ -10,8 +10,10 @@
 #include "sim/network/collectives.hpp"
 #include "sim/network/families.hpp"
 #include "sim/network/stepwise.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -109,12 +111,12 @@ TEST_CASE("the rings of a DGX-1 carry what all its NVLinks do, step by step too"
   options.rings = 6;
   const auto replayed = replay_stepwise(topology, routes, CollectiveKind::all_reduce,
                                         CollectiveAlgorithm::ring, group, bytes, options);
-  CHECK(replayed.time.in_seconds() == doctest::Approx(ideal).epsilon(1e-6));
+  CHECK(replayed.time.in_seconds() == approx(ideal).epsilon(1e-6));
   const CollectiveModel model(topology, nullptr);
   CollectiveChoice choice;
   choice.algorithm = CollectiveAlgorithm::ring;
   const auto cost = model.cost(CollectiveKind::all_reduce, bytes, Precision::fp32, ranks, choice);
-  CHECK(cost.time.in_seconds() == doctest::Approx(ideal).epsilon(0.02));
+  CHECK(cost.time.in_seconds() == approx(ideal).epsilon(0.02));
 }
 
 TEST_CASE("rings over several DGX-1 come in and go out by all NICs alike, over NVLink alone within") {
@@ -136,7 +138,7 @@ TEST_CASE("rings over several DGX-1 come in and go out by all NICs alike, over N
   const Bytes bytes(1 << 30);
   const auto loads = link_loads(topology, routes, group,
                                 transfers(CollectiveKind::all_reduce, CollectiveAlgorithm::ring, group, 4));
-  CHECK(loads.network_seconds_per_byte() == doctest::Approx(1.875 / 4 / 12e9));
+  CHECK(loads.network_seconds_per_byte() == approx(1.875 / 4 / 12e9));
   CHECK(loads.inside_seconds_per_byte() <= loads.network_seconds_per_byte());
   for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree}) {
     CollectiveChoice choice;
@@ -149,6 +151,6 @@ TEST_CASE("rings over several DGX-1 come in and go out by all NICs alike, over N
         replay_stepwise(topology, routes, CollectiveKind::all_reduce, algorithm, group, bytes, options);
     const auto cost = CollectiveModel(topology, nullptr)
                           .cost(CollectiveKind::all_reduce, bytes, Precision::fp32, ranks, choice);
-    CHECK(replayed.time.in_seconds() == doctest::Approx(cost.time.in_seconds()).epsilon(0.2));
+    CHECK(replayed.time.in_seconds() == approx(cost.time.in_seconds()).epsilon(0.2));
   }
 }

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/output/example_result.hpp"
+#include "tests/support/approx.hpp"
 
 using foretrain::compare;
 using foretrain::Comparison;
 using foretrain::ComparisonRow;
 using foretrain::Result;
+using foretrain::test::approx;
 using foretrain::test::example_result;
 
 // Speedup for the same samples, S samples, batch b, step t = c n with computing part c:
@@ -31,11 +33,11 @@ TEST_CASE("the factors multiply to the speedup, which is the ratio of throughput
   }
   const ComparisonRow& second = comparison.rows[1];
   CHECK(second.fewer_updates == 8);
-  CHECK(second.compute == doctest::Approx(0.0221 / 0.0222));
-  CHECK(second.network == doctest::Approx((0.0221 / 0.0221) / (0.0312 / 0.0222)));
-  CHECK(second.speedup == doctest::Approx(second.fewer_updates * second.compute * second.network));
-  CHECK(second.speedup == doctest::Approx((512 / 0.0312) / (64 / 0.0221)));
-  CHECK(second.gpu_time == doctest::Approx(8 / second.speedup));
+  CHECK(second.compute == approx(0.0221 / 0.0222));
+  CHECK(second.network == approx((0.0221 / 0.0221) / (0.0312 / 0.0222)));
+  CHECK(second.speedup == approx(second.fewer_updates * second.compute * second.network));
+  CHECK(second.speedup == approx((512 / 0.0312) / (64 / 0.0221)));
+  CHECK(second.gpu_time == approx(8 / second.speedup));
 }
 
 TEST_CASE("jobs are compared by their updates and cost") {
@@ -46,12 +48,12 @@ TEST_CASE("jobs are compared by their updates and cost") {
   fewer.job->cost = *base.job->cost / 2;
   const Comparison comparison = compare(std::vector<Result>{base, fewer});
   CHECK(comparison.of_jobs);
-  CHECK(comparison.rows[1].fewer_updates == doctest::Approx(2));
-  CHECK(comparison.rows[1].speedup == doctest::Approx(2));
-  CHECK(comparison.rows[1].network == doctest::Approx(1));
-  CHECK(comparison.rows[1].rest == doctest::Approx(1));
+  CHECK(comparison.rows[1].fewer_updates == approx(2));
+  CHECK(comparison.rows[1].speedup == approx(2));
+  CHECK(comparison.rows[1].network == approx(1));
+  CHECK(comparison.rows[1].rest == approx(1));
   fewer.job->time *= 2;  // the other half goes elsewhere
-  CHECK(compare(std::vector<Result>{base, fewer}).rows[1].rest == doctest::Approx(0.5));
+  CHECK(compare(std::vector<Result>{base, fewer}).rows[1].rest == approx(0.5));
   CHECK(comparison.rows[1].cost == 0.5);
   fewer.job->currency = "EUR";
   CHECK_FALSE(compare(std::vector<Result>{base, fewer}).rows[1].cost);

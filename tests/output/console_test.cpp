@@ -7,11 +7,13 @@
 
 #include "tests/app/subprocess.hpp"
 #include "tests/output/example_result.hpp"
+#include "tests/support/approx.hpp"
 
 using foretrain::console_text;
 using foretrain::ConsoleOptions;
 using foretrain::Result;
 using foretrain::ValidationSummary;
+using foretrain::test::approx;
 using foretrain::test::example_result;
 using foretrain::test::TemporaryFolder;
 
@@ -165,7 +167,7 @@ TEST_CASE("the line of the last validation sums up what lies in validation/") {
       foretrain::read_validation_summary({folder.path("missing"), folder.path("")}, unreadable);
   REQUIRE(summary);
   CHECK(summary->rows == 40);
-  CHECK(summary->mean_abs_error == doctest::Approx(0.015));
+  CHECK(summary->mean_abs_error == approx(0.015));
   CHECK(summary->max_abs_error == 0.05);
   ConsoleOptions options;
   options.validation = summary;

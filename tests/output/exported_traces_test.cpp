@@ -8,9 +8,10 @@
 #include "sim/output/kineto_trace.hpp"
 #include "sim/output/perfetto_trace.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using nlohmann::json;
 using test::run_foretrain;
 using test::TemporaryFolder;
@@ -109,7 +110,7 @@ TEST_CASE("Perfetto's format: tracks for hosts and streams, counters of links, a
   CHECK(has_counter);
   // 2 MB of the link's in 1 ms.
   REQUIRE(counter.size() == 2);
-  CHECK(counter[0] == Approx(2e9));
+  CHECK(counter[0] == approx(2e9));
   CHECK(counter[1] == 0);
   CHECK(flows == 4);  // two launches, and each rank to the next
   CHECK(ends == flows);
@@ -150,7 +151,7 @@ TEST_CASE("a simulated step in the profiler's shape imports as the step that it 
   const auto result = run_foretrain({"simulate", again, "--json", "-"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
-  CHECK(json::parse(result.out).at("step").at("time_s").get<double>() == Approx(step).epsilon(0.03));
+  CHECK(json::parse(result.out).at("step").at("time_s").get<double>() == approx(step).epsilon(0.03));
   CHECK(run_foretrain({"simulate", scenario, "--trace", folder.path("step.pftrace")}).status == 0);
   CHECK(test::read_file(folder.path("step.pftrace")).starts_with("\n"));  // field 1, bytes
 }

@@ -9,8 +9,10 @@
 #include <iostream>
 
 #include "tests/simgrid/peer.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -103,6 +105,6 @@ TEST_CASE("a ring step by step ends when SimGrid's does") {
     const Topology topology = peer_topology(shape, 64, 25, 1);
     const double own = own_ring(topology, 64e6);
     const double peer = in_child(1, [&] { return std::vector<double>{simgrid_ring(topology, 64e6)}; })[0];
-    CHECK(own == doctest::Approx(peer).epsilon(1e-3));
+    CHECK(own == approx(peer).epsilon(1e-3));
   }
 }

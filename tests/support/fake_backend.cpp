@@ -32,6 +32,11 @@ double FakeClock::now() {
   return mine() += reading;
 }
 
+double FakeClock::unread() {
+  const std::scoped_lock lock(mutex_);
+  return mine();
+}
+
 void FakeClock::not_before(double seconds) {
   const std::scoped_lock lock(mutex_);
   double& time = mine();

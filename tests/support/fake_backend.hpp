@@ -66,6 +66,7 @@ class FakeClock : public calibrate::Clock {
  public:
   FakeClock();
   double now() override;
+  double unread();  // the same for nothing, where a device looks at its own
   void pause() override { advance(4e-6); }
   void rest(double seconds) override { advance(seconds); }
   void not_before(double seconds) override;

@@ -27,16 +27,16 @@ void FakeStreams::enqueue(device::StreamKind kind, FakeOperation operation, bool
   FakeStream& stream = at(kind);
   if (counts) {
     // The driver takes so many launches; then the host blocks until the oldest has run.
-    pump(clock_.now());
+    pump(clock_.unread());
     const auto waiting = [&] {
-      while (!stream.ends.empty() && stream.ends.front() <= clock_.now()) stream.ends.pop_front();
+      while (!stream.ends.empty() && stream.ends.front() <= clock_.unread()) stream.ends.pop_front();
       return stream.pending.size() + stream.ends.size();
     };
     while (waiting() >= static_cast<std::size_t>(backend_.script.queue_depth)) {
       if (stream.ends.empty()) {
         if (stream.gate_closed) {
           clock_.not_before(*stream.gate_closed + stream.gate_limit);
-          stream.gate_opened = clock_.now();
+          stream.gate_opened = clock_.unread();
           stream.gate_closed.reset();
           ++backend_.gates_that_opened_themselves;
         }
@@ -48,7 +48,7 @@ void FakeStreams::enqueue(device::StreamKind kind, FakeOperation operation, bool
       clock_.not_before(stream.ends.front());
     }
   }
-  operation.issued = clock_.now();
+  operation.issued = clock_.unread();
   stream.pending.push_back(std::move(operation));
 }
 
@@ -200,7 +200,7 @@ void FakeStreams::await(const std::function<bool()>& ready) {
 
 bool FakeStreams::reached(int event) {
   clock_.advance(backend_.script.poll_host);
-  pump(clock_.now());
+  pump(clock_.unread());
   const std::shared_ptr<std::optional<double>> time = events_.at(static_cast<std::size_t>(event));
   if (!time) return true;  // never recorded, as CUDA has it
   if (!*time && waiting_on_) {
@@ -210,12 +210,12 @@ bool FakeStreams::reached(int event) {
     if (ring->broken) throw Error(ErrorKind::failure, "fake backend: communicator aborted");
     ring->changed.wait_for(lock, std::chrono::milliseconds(1));
   }
-  return *time && **time <= clock_.now();
+  return *time && **time <= clock_.unread();
 }
 
 double FakeStreams::time_of(int event) {
   const std::shared_ptr<std::optional<double>> time = events_.at(static_cast<std::size_t>(event));
-  if (!time || !*time || **time > clock_.now())
+  if (!time || !*time || **time > clock_.unread())
     throw Error(ErrorKind::failure, "fake backend: event not reached");
   return **time;
 }
@@ -224,7 +224,7 @@ void FakeStreams::finish(device::StreamKind kind) {
   FakeStream& stream = at(kind);
   if (stream.gate_closed && !stream.pending.empty()) {
     clock_.not_before(*stream.gate_closed + stream.gate_limit);
-    stream.gate_opened = clock_.now();
+    stream.gate_opened = clock_.unread();
     stream.gate_closed.reset();
     ++backend_.gates_that_opened_themselves;
   }
@@ -236,7 +236,7 @@ void FakeStreams::finish(device::StreamKind kind) {
 }
 
 void FakeStreams::close_gate(device::StreamKind stream, double most_seconds) {
-  at(stream).gate_closed = clock_.now();
+  at(stream).gate_closed = clock_.unread();
   at(stream).gate_limit = most_seconds;
 }
 
@@ -244,11 +244,11 @@ void FakeStreams::open_gate() {
   clock_.advance(1e-6);
   for (FakeStream& stream : streams_) {
     if (!stream.gate_closed) continue;
-    if (clock_.now() > *stream.gate_closed + stream.gate_limit) ++backend_.gates_that_opened_themselves;
+    if (clock_.unread() > *stream.gate_closed + stream.gate_limit) ++backend_.gates_that_opened_themselves;
     stream.gate_closed.reset();
-    stream.gate_opened = clock_.now();
+    stream.gate_opened = clock_.unread();
   }
-  pump(clock_.now());
+  pump(clock_.unread());
 }
 
 }  // namespace foretrain::test

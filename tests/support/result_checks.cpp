@@ -1,4 +1,5 @@
 #include "tests/support/result_checks.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
@@ -129,13 +130,13 @@ void check_result_itself(const Result& result) {
   CHECK(result.communication.exposed <= result.communication.busy * (1 + rounding));
   for (const LinkUse& link : result.links) CHECK(is_fraction(link.utilisation));
   CHECK(result.samples_per_second * step.mean ==
-        doctest::Approx(static_cast<double>(result.batch_global)).epsilon(1e-6));
-  CHECK(result.speedup == doctest::Approx(result.efficiency * result.workers).epsilon(1e-9));
+        approx(static_cast<double>(result.batch_global)).epsilon(1e-6));
+  CHECK(result.speedup == approx(result.efficiency * result.workers).epsilon(1e-9));
   if (result.job) {
     const JobPrediction& job = *result.job;
     const double parts = job.training + job.evaluation + job.checkpoint + job.startup + job.rescale +
                          job.input + job.logging + job.adaptation + job.failing;
-    CHECK(parts == doctest::Approx(job.time).epsilon(1e-6));
+    CHECK(parts == approx(job.time).epsilon(1e-6));
     CHECK(job.low <= job.time * (1 + rounding));
     CHECK(job.high >= job.time * (1 - rounding));
     std::int64_t updates = 0;

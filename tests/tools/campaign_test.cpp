@@ -46,12 +46,12 @@ TEST_CASE("a campaign's slices and their device time are listed" * doctest::skip
   const TemporaryFolder folder;
   const Finished done = campaign({folder.write("rows.yaml", rows), "--list"});
   REQUIRE_MESSAGE(done.status == 0, done.err);
-  // a: calibration 8 + 20 and 8 + 40 between nodes; runs 8 + 4 + (1 + 10 + 100) x 10 ms and 8 + 4 + 3 x 106 x
-  // 100 ms
-  CHECK(contains(done.out, "a                        2     4       76 s   57 s  133 s"));
+  // a: calibration 8 + 20, between nodes 8 + 40 and 8 + 12; runs 8 + 4 + (1 + 10 + 100) x 10 ms and 8 + 4 + 3
+  // x 106 x 100 ms
+  CHECK(contains(done.out, "a                        2     4       96 s   57 s  153 s"));
   // b: 12 steps of 4 s are more than 20 s, and they are run all the same
   CHECK(contains(done.out, "b                        1     1       28 s  104 s  132 s"));
-  CHECK(contains(done.out, "3 rows, 5 runs, 4 minutes of a machine of 2 GPUs"));
+  CHECK(contains(done.out, "3 rows, 5 runs, 5 minutes of a machine of 2 GPUs"));
 }
 
 TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(!has_python())) {
@@ -66,6 +66,9 @@ TEST_CASE("a slice writes its scenarios and shows its commands" * doctest::skip(
   CHECK(contains(done.out, "nodes.sh 2 10gbit 1 foretrain run " +
                                folder.path("out/a/resnet50-bf16-48-ddp-2x1-10g.yaml") + " --device cuda"));
   CHECK(contains(done.out, "--network 'ethernet 10 Gbit/s tcp' --seconds 40 --buckets-of resnet50\n"));
+  CHECK(
+      contains(done.out,
+               "--append --network 'ethernet 10 Gbit/s tcp' --model resnet50 --batch 64 --precision bf16\n"));
   CHECK(contains(done.out, "--group net --repeats 3 --warmup 5"));
   CHECK_FALSE(contains(done.out, "resnet50-bf16-64"));  // of the other slice
   const std::string scenario = test::read_file(folder.path("out/a/resnet50-bf16-48-ddp-2x1-10g.yaml"));

@@ -3,9 +3,10 @@
 
 #include "execute/run_record_json.hpp"
 #include "tests/app/subprocess.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 using test::Finished;
 using test::TemporaryFolder;
 
@@ -84,8 +85,8 @@ TEST_CASE("three lines record a job of one GPU" * doctest::skip(!has_python())) 
   REQUIRE(record.ranks.size() == 1);
   CHECK(record.ranks[0].warmup.size() == 10);
   REQUIRE(record.ranks[0].step.size() == 100);
-  CHECK(record.ranks[0].step[0] == Approx(0.001));
-  CHECK(record.ranks[0].step[1] == Approx(0.003));
+  CHECK(record.ranks[0].step[0] == approx(0.001));
+  CHECK(record.ranks[0].step[1] == approx(0.003));
   CHECK(record.ranks[0].step_host.size() == 100);
   CHECK(record.ranks[0].first_loss == 150);
   CHECK(record.ranks[0].last_loss == 40);  // of the last step that counts
@@ -105,11 +106,11 @@ TEST_CASE("ranks are gathered and nodes told apart by their hosts" * doctest::sk
   CHECK(record.strategy == "ddp");
   CHECK(record.workers == 2);
   CHECK(record.nodes == 2);
-  CHECK(record.line_rate == Approx(1.25e9));
+  CHECK(record.line_rate == approx(1.25e9));
   REQUIRE(record.ranks.size() == 2);
   CHECK(record.ranks[1].node == 1);
   CHECK(record.ranks[1].step.size() == 12);
-  CHECK(record.ranks[1].step[0] == Approx(2 * record.ranks[0].step[0]));
+  CHECK(record.ranks[1].step[0] == approx(2 * record.ranks[0].step[0]));
 }
 
 TEST_CASE("a job that ends early leaves what it has" * doctest::skip(!has_python())) {

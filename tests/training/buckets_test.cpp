@@ -4,9 +4,11 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -134,7 +136,7 @@ TEST_CASE("a fixed number of packs of equal size, whatever the parameters") {
   const auto packs = fuse(large, fusion, Precision::bf16, any);
   REQUIRE(packs.size() == 4);
   for (const Bucket& bucket : packs) {
-    CHECK(bucket.bytes.count() == doctest::Approx(2 * 11'689'512 / 4.0).epsilon(1e-4));
+    CHECK(bucket.bytes.count() == approx(2 * 11'689'512 / 4.0).epsilon(1e-4));
     CHECK(bucket.skipped % 32 == 0);
   }
 }

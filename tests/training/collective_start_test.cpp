@@ -1,8 +1,10 @@
 #include "sim/training/collective_start.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -27,9 +29,9 @@ TEST_CASE(
     "apart") {
   Profile profile;
   profile.collectives = {entry(1024, 1, 6, 14), entry(4096, 1, 8, 20), entry(4096, 2, 50, 40)};
-  CHECK(collective_start(profile, "all_reduce", 1024, 2, 1, 0, 1) == doctest::Approx(8e-6));
-  CHECK(collective_start(profile, "all_reduce", 2048, 2, 1, 0, 1) == doctest::Approx(10e-6));
-  CHECK(collective_start(profile, "all_reduce", 1 << 30, 2, 1, 0, 1) == doctest::Approx(12e-6));
-  CHECK(collective_start(profile, "all_reduce", 1, 8, 2, 1e9, 1) == doctest::Approx(-10e-6));
-  CHECK(collective_start(profile, "broadcast", 1024, 2, 1, 0, 3e-6) == doctest::Approx(3e-6));
+  CHECK(collective_start(profile, "all_reduce", 1024, 2, 1, 0, 1) == approx(8e-6));
+  CHECK(collective_start(profile, "all_reduce", 2048, 2, 1, 0, 1) == approx(10e-6));
+  CHECK(collective_start(profile, "all_reduce", 1 << 30, 2, 1, 0, 1) == approx(12e-6));
+  CHECK(collective_start(profile, "all_reduce", 1, 8, 2, 1e9, 1) == approx(-10e-6));
+  CHECK(collective_start(profile, "broadcast", 1024, 2, 1, 0, 3e-6) == approx(3e-6));
 }

@@ -1,8 +1,10 @@
 #include "sim/training/crowding.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 TEST_CASE("workers on one host's cores slow each other as calibration saw") {
   Profile profile;
@@ -21,15 +23,15 @@ TEST_CASE("workers on one host's cores slow each other as calibration saw") {
     profile.overlaps.push_back(both);
   }
   CHECK(crowding_of(profile, "m", Precision::fp32, 1).factor == 1);
-  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == doctest::Approx(1.4));
-  CHECK(crowding_of(profile, "another", Precision::fp32, 2).factor == doctest::Approx(1.4));
-  CHECK(crowding_of(profile, "m", Precision::fp32, 3).factor == doctest::Approx(1.8));
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == approx(1.4));
+  CHECK(crowding_of(profile, "another", Precision::fp32, 2).factor == approx(1.4));
+  CHECK(crowding_of(profile, "m", Precision::fp32, 3).factor == approx(1.8));
   CHECK(crowding_of(profile, "m", Precision::fp32, 2).slower == 0);
   profile.overlaps[0].alone.median *= 1.5;  // 2.1 at one batch, 1.4 at the other
   const Crowding strays = crowding_of(profile, "m", Precision::fp32, 2);
-  CHECK(strays.factor == doctest::Approx(1.75));
-  CHECK(strays.factor * (1 + strays.slower) == doctest::Approx(2.1));
-  CHECK(strays.factor * (1 - strays.faster) == doctest::Approx(1.4));
+  CHECK(strays.factor == approx(1.75));
+  CHECK(strays.factor * (1 + strays.slower) == approx(2.1));
+  CHECK(strays.factor * (1 - strays.faster) == approx(1.4));
   profile.device = "cuda";
   CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == 1);
   profile.device = "cpu";

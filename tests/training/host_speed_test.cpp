@@ -1,10 +1,12 @@
 #include "sim/training/host_speed.hpp"
+#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -32,14 +34,14 @@ TEST_CASE("a host's speed is the median of what all windows of a calibration saw
   profile.steps = {step_of(8, 500, 700), step_of(16, 500, 500), step_of(32, 700, 700)};
   const HostSpeed slow = host_speed(profile, "m", Precision::fp32, 0, 8);
   CHECK(slow.windows == 6);
-  CHECK(slow.factor == doctest::Approx(6.0 / 7));
+  CHECK(slow.factor == approx(6.0 / 7));
   // Of three times as of four: the range of 2 us says little of what a fifth would be.
-  CHECK(slow.slower == doctest::Approx((7.0 + 2 * beyond(4)) / 6 - 1));
-  CHECK(slow.faster == doctest::Approx(1 - (5.0 - 2 * beyond(4)) / 6));
-  CHECK(host_speed(profile, "m", Precision::fp32, 0, 16).factor == doctest::Approx(6.0 / 5));
-  CHECK(host_speed(profile, "m", Precision::fp32, 0, 128).factor == doctest::Approx(6.0 / 7));
+  CHECK(slow.slower == approx((7.0 + 2 * beyond(4)) / 6 - 1));
+  CHECK(slow.faster == approx(1 - (5.0 - 2 * beyond(4)) / 6));
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 16).factor == approx(6.0 / 5));
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 128).factor == approx(6.0 / 7));
   // Of a batch between, the host's time is interpolated: 6 us.
-  CHECK(host_speed(profile, "m", Precision::fp32, 0, 23).factor == doctest::Approx(1).epsilon(0.01));
+  CHECK(host_speed(profile, "m", Precision::fp32, 0, 23).factor == approx(1).epsilon(0.01));
   // A device that is the limit tells nothing of the host but the time to issue.
   profile.steps = {step_of(8, 5000, 700), step_of(16, 9000, 500)};
   const HostSpeed few = host_speed(profile, "m", Precision::fp32, 0, 8);
@@ -61,8 +63,8 @@ TEST_CASE("between lengths a host strays as it did at those that were timed") {
   }
   const HostSpeed between = host_speed(profile, "m", Precision::fp32, 40, 8);
   CHECK(between.factor == 1);
-  CHECK(between.slower == doctest::Approx((7.0 + 2 * beyond(4)) / 6 - 1));
-  CHECK(between.faster == doctest::Approx(1 - (5.0 - 2 * beyond(4)) / 6));
+  CHECK(between.slower == approx((7.0 + 2 * beyond(4)) / 6 - 1));
+  CHECK(between.faster == approx(1 - (5.0 - 2 * beyond(4)) / 6));
 }
 
 TEST_CASE("many windows need little beyond their extremes, equal ones nothing") {
@@ -79,7 +81,7 @@ TEST_CASE("many windows need little beyond their extremes, equal ones nothing") 
     CHECK(slower < before + 1e-12);
     before = slower;
   }
-  CHECK(before == doctest::Approx(600.0 / 550 - 1));  // a draw beyond thirty is rarer than one in ten
+  CHECK(before == approx(600.0 / 550 - 1));  // a draw beyond thirty is rarer than one in ten
   for (StepEntry& entry : profile.steps) entry = step_of(entry.batch, 500, 500);
   CHECK(host_speed(profile, "m", Precision::fp32, 0, 8).slower == doctest::Approx(0));
 }
@@ -89,16 +91,16 @@ TEST_CASE("a virtual host may have shown one of its two speeds alone") {
   profile.runs.emplace_back().machine.virtual_machine = true;
   const auto speed = [&] { return host_speed(profile, "m", Precision::fp32, 0, 8); };
   profile.steps = {step_of(8, 500, 500), step_of(16, 500, 500)};
-  CHECK(speed().slower == doctest::Approx(0.45));
-  CHECK(speed().faster == doctest::Approx(1 - 1 / 1.45));
+  CHECK(speed().slower == approx(0.45));
+  CHECK(speed().faster == approx(1 - 1 / 1.45));
   // Both were seen: no third is thought of.
   profile.steps.clear();
   for (int i = 0; i < 30; ++i) {
     const double us = i % 2 == 0 ? 500 : 725;
     profile.steps.push_back(step_of(8 + i, us, us));
   }
-  CHECK(speed().slower == doctest::Approx(725 / 612.5 - 1));
-  CHECK(speed().faster == doctest::Approx(1 - 500 / 612.5));
+  CHECK(speed().slower == approx(725 / 612.5 - 1));
+  CHECK(speed().faster == approx(1 - 500 / 612.5));
 }
 
 TEST_CASE("a model of few windows strays as the profile's others do") {
@@ -110,8 +112,8 @@ TEST_CASE("a model of few windows strays as the profile's others do") {
   const HostSpeed speed = host_speed(profile, "other", Precision::fp32, 0, 8);
   CHECK(speed.factor == 1);
   const double expected = 0.4 + 0.4 * beyond(4);  // 7 us over the median of 5, and the least of 5
-  CHECK(speed.slower == doctest::Approx(expected));
-  CHECK(host_speed(profile, "absent", Precision::fp32, 0, 8).slower == doctest::Approx(expected));
+  CHECK(speed.slower == approx(expected));
+  CHECK(host_speed(profile, "absent", Precision::fp32, 0, 8).slower == approx(expected));
 }
 
 TEST_CASE("threads of one process wait for each other's launches as calibration saw") {
@@ -128,13 +130,13 @@ TEST_CASE("threads of one process wait for each other's launches as calibration 
     profile.overlaps.push_back(both);
   }
   const LaunchContention two = launch_contention(profile, "m", Precision::fp32, 2);
-  CHECK(two.factor == doctest::Approx(1.3));
-  CHECK(two.slower == doctest::Approx(1.4 / 1.3 - 1));
-  CHECK(two.faster == doctest::Approx(1 - 1.2 / 1.3));
+  CHECK(two.factor == approx(1.3));
+  CHECK(two.slower == approx(1.4 / 1.3 - 1));
+  CHECK(two.faster == approx(1 - 1.2 / 1.3));
   const LaunchContention four = launch_contention(profile, "m", Precision::fp32, 4);
-  CHECK(four.factor == doctest::Approx(1.3));
-  CHECK(four.slower == doctest::Approx((1 + 3 * 0.4) / 1.3 - 1));
-  CHECK(launch_contention(profile, "another", Precision::fp32, 2).factor == doctest::Approx(1.3));
+  CHECK(four.factor == approx(1.3));
+  CHECK(four.slower == approx((1 + 3 * 0.4) / 1.3 - 1));
+  CHECK(launch_contention(profile, "another", Precision::fp32, 2).factor == approx(1.3));
   CHECK(launch_contention(profile, "m", Precision::fp32, 1).factor == 1);
   // Steps that their device bounds do not show it.
   for (StepEntry& entry : profile.steps) entry.host.median = 100e-6;

@@ -4,12 +4,13 @@
 
 #include "sim/input/job.hpp"
 #include "sim/job/predict_job.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 
 namespace {
 
@@ -51,14 +52,14 @@ TEST_CASE("a copy is hidden beside the step before, or added to it") {
     CAPTURE(share);
     const double copy = share * alone, rate = 27'712 / copy;
     const Result ahead = copied.step(rate, true), inside = copied.step(rate, false);
-    CHECK(ahead.step.time == Approx(std::max(alone, copy)).epsilon(1e-3));
-    CHECK(inside.step.time == Approx(alone + copy).epsilon(1e-3));
-    CHECK(inside.step.breakdown.input == Approx(copy).epsilon(1e-3));
-    CHECK(ahead.step.breakdown.input == Approx(std::max(0.0, copy - alone)).epsilon(1e-2).scale(alone));
-    CHECK(inside.step.breakdown.total() == Approx(inside.step.time));
+    CHECK(ahead.step.time == approx(std::max(alone, copy)).epsilon(1e-3));
+    CHECK(inside.step.time == approx(alone + copy).epsilon(1e-3));
+    CHECK(inside.step.breakdown.input == approx(copy).epsilon(1e-3));
+    CHECK(ahead.step.breakdown.input == approx(std::max(0.0, copy - alone)).epsilon(1e-2).scale(alone));
+    CHECK(inside.step.breakdown.total() == approx(inside.step.time));
     CHECK(inside.limiting.kind == "input");
     CHECK((ahead.limiting.kind == "input") == (share > 1.05));
-    CHECK(inside.gpu.busy == Approx(alone / (alone + copy)).epsilon(1e-2));
+    CHECK(inside.gpu.busy == approx(alone / (alone + copy)).epsilon(1e-2));
   }
 }
 

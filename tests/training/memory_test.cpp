@@ -6,9 +6,11 @@
 
 #include "sim/training/model_builder.hpp"
 #include "sim/training/parameter_list.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -83,8 +85,8 @@ TEST_CASE("activations grow with the batch in proportion, and halve in half prec
   const auto arena = [&](std::int64_t batch, Precision precision) {
     return static_cast<double>(activation_plan(model, batch, precision).arena_bytes);
   };
-  CHECK(arena(256, Precision::bf16) == doctest::Approx(2 * arena(128, Precision::bf16)).epsilon(0.01));
-  CHECK(arena(128, Precision::fp32) == doctest::Approx(2 * arena(128, Precision::bf16)).epsilon(0.05));
+  CHECK(arena(256, Precision::bf16) == approx(2 * arena(128, Precision::bf16)).epsilon(0.01));
+  CHECK(arena(128, Precision::fp32) == approx(2 * arena(128, Precision::bf16)).epsilon(0.05));
 }
 
 TEST_CASE("capacity decides what fits") {
@@ -151,19 +153,19 @@ TEST_CASE(
   for (const std::int64_t batch : {8, 12, 16}) known[batch] = peak(batch);
   for (StepEntry& entry : profile.steps)
     entry.peak_bytes = known[entry.batch] + (entry.batch == 8 ? 5e4 : 1e5);
-  CHECK(peak(8) == doctest::Approx(known[8] + 5e4));
-  CHECK(peak(16) == doctest::Approx(known[16] + 1e5));
-  CHECK(peak(12) == doctest::Approx(known[12] + 7.5e4));
+  CHECK(peak(8) == approx(known[8] + 5e4));
+  CHECK(peak(16) == approx(known[16] + 1e5));
+  CHECK(peak(12) == approx(known[12] + 7.5e4));
   // A peak far from the sum of the parts holds at its own batch, and says nothing of others on a GPU.
   for (StepEntry& entry : profile.steps) entry.peak_bytes = 1.5 * known[entry.batch];
-  CHECK(peak(8) == doctest::Approx(1.5 * known[8]));
+  CHECK(peak(8) == approx(1.5 * known[8]));
   CHECK(peak(12) == known[12]);
   CHECK(peak(32) > known[16]);
   CHECK(peak(32) < 1.5 * known[16] + 16 * (known[16] - known[8]) / 8);
   // On CPUs operands in other layouts and copies of weights are no part that is known.
   profile.device = "cpu";
-  CHECK(peak(8) == doctest::Approx(1.5 * known[8]));
-  CHECK(peak(12) == doctest::Approx(1.5 * known[12]).epsilon(1e-3));
+  CHECK(peak(8) == approx(1.5 * known[8]));
+  CHECK(peak(12) == approx(1.5 * known[12]).epsilon(1e-3));
 }
 
 TEST_CASE("the peak at a length between measured ones lies between theirs") {
@@ -196,10 +198,10 @@ TEST_CASE("the peak at a length between measured ones lies between theirs") {
         .memory.peak;
   };
   const auto measured = [&](std::size_t i) { return profile.steps[i].peak_bytes; };
-  CHECK(peak(20, 8) == doctest::Approx(measured(1)));
-  CHECK(peak(60, 4) == doctest::Approx(measured(2)));
-  CHECK(peak(40, 8) == doctest::Approx((measured(1) + measured(3)) / 2).epsilon(1e-3));
-  CHECK(peak(30, 4) == doctest::Approx(0.75 * measured(0) + 0.25 * measured(2)).epsilon(1e-3));
+  CHECK(peak(20, 8) == approx(measured(1)));
+  CHECK(peak(60, 4) == approx(measured(2)));
+  CHECK(peak(40, 8) == approx((measured(1) + measured(3)) / 2).epsilon(1e-3));
+  CHECK(peak(30, 4) == approx(0.75 * measured(0) + 0.25 * measured(2)).epsilon(1e-3));
   CHECK(peak(80, 4) > measured(2));  // beyond them: what the activations grow by
 }
 
@@ -264,7 +266,6 @@ TEST_CASE("the peak is that of measured steps") {
   for (const auto& row : rows) {
     CAPTURE(row.model.name);
     CAPTURE(row.batch);
-    CHECK(estimate(row.model, row.batch, row.precision).memory.peak ==
-          doctest::Approx(row.measured).epsilon(0.06));
+    CHECK(estimate(row.model, row.batch, row.precision).memory.peak == approx(row.measured).epsilon(0.06));
   }
 }

@@ -5,11 +5,12 @@
 #include "sim/base/error.hpp"
 #include "sim/network/families.hpp"
 #include "sim/training/step_simulation.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 
 namespace {
 
@@ -76,13 +77,13 @@ TEST_CASE("the scale of interference is the one with which the overlapped step t
     // Measured on a machine that is a tenth slower in all: only the ratio counts.
     profile.overlaps = {overlap(64, 1.1 * step_with_scale(truth, 64), 1.1 * one_worker(64))};
     CHECK(fit_overlaps(profile, scenario_of).empty());
-    CHECK(profile.overlaps[0].interference_scale == Approx(truth).epsilon(0.005));
+    CHECK(profile.overlaps[0].interference_scale == approx(truth).epsilon(0.005));
     // And prediction uses it, where the steps were a training's.
     profile.overlaps[0].connected_first = true;
     const StepSimulation simulation(
         scenario_of_overlap(profile.overlaps[0], std::make_shared<Profile>(profile), scenario_of));
     CHECK(simulation.run(simulation.at_quantile(0.5)).seconds ==
-          Approx(profile.overlaps[0].step.median / 1.1).epsilon(1e-4));
+          approx(profile.overlaps[0].step.median / 1.1).epsilon(1e-4));
   }
 }
 
@@ -119,10 +120,10 @@ TEST_CASE("between batches the scale is interpolated over the batch's logarithm,
   add("m", 128, 2, largest_interference_scale);
   add("m", 32, 2, 7);
   profile.overlaps.back().connected_first = false;
-  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 2) == Approx(1.5));
+  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 2) == approx(1.5));
   CHECK(interference_scale(profile, "m", Precision::bf16, 8, 2) == 1);
   CHECK(interference_scale(profile, "m", Precision::bf16, 256, 3) == 2);
   CHECK(interference_scale(profile, "m", Precision::bf16, 32, 8) == 5);
-  CHECK(interference_scale(profile, "other", Precision::bf16, 32, 2) == Approx(2.5));
+  CHECK(interference_scale(profile, "other", Precision::bf16, 32, 2) == approx(2.5));
   CHECK(interference_scale(profile, "m", Precision::tf32, 32, 2) == 1);
 }

@@ -2,8 +2,10 @@
 
 #include "sim/training/replay.hpp"
 #include "sim/training/strategies.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -56,9 +58,9 @@ TEST_CASE("a parameter server's step: sums beside backward, then the update, the
   for (int workers : {2, 3, 5}) {
     const StepGraph graph = parameter_server_step_graph(made_input(times, workers));
     CHECK(graph.programs.size() == 2);
-    CHECK(step_of(graph) == doctest::Approx(38e-3).epsilon(1e-9));
+    CHECK(step_of(graph) == approx(38e-3).epsilon(1e-9));
   }
-  CHECK(step_of(ddp_step_graph(made_input(times, 2))) == doctest::Approx(35e-3).epsilon(1e-9));
+  CHECK(step_of(ddp_step_graph(made_input(times, 2))) == approx(35e-3).epsilon(1e-9));
 }
 
 TEST_CASE("buckets are dealt out among servers; weights travel in fp32") {
@@ -76,9 +78,9 @@ TEST_CASE("buckets are dealt out among servers; weights travel in fp32") {
     }
   }
   REQUIRE(updates.size() == 2);
-  CHECK(updates[0] == doctest::Approx(1e-3 / 3).epsilon(1e-6));
-  CHECK(updates[1] == doctest::Approx(2e-3 / 3).epsilon(1e-6));
-  CHECK(step_of(graph) == doctest::Approx(37.667e-3).epsilon(1e-4));
+  CHECK(updates[0] == approx(1e-3 / 3).epsilon(1e-6));
+  CHECK(updates[1] == approx(2e-3 / 3).epsilon(1e-6));
+  CHECK(step_of(graph) == approx(37.667e-3).epsilon(1e-4));
   std::vector<std::pair<int, std::int64_t>> sums, weights;
   for (const Operation& operation : graph.programs[2].operations) {
     if (operation.kind == CollectiveKind::reduce) sums.emplace_back(operation.root, operation.bytes.count());
@@ -93,7 +95,7 @@ TEST_CASE("accumulated passes communicate once") {
   const StepTimes times = made_times();
   StrategyInput input = made_input(times, 2);
   input.accumulation = 3;
-  CHECK(step_of(ddp_step_graph(input)) == doctest::Approx((35 + 2 * 30) * 1e-3).epsilon(1e-9));
-  CHECK(step_of(independent_step_graph(input)) == doctest::Approx(91e-3).epsilon(1e-9));
-  CHECK(step_of(parameter_server_step_graph(input)) == doctest::Approx(98e-3).epsilon(1e-9));
+  CHECK(step_of(ddp_step_graph(input)) == approx((35 + 2 * 30) * 1e-3).epsilon(1e-9));
+  CHECK(step_of(independent_step_graph(input)) == approx(91e-3).epsilon(1e-9));
+  CHECK(step_of(parameter_server_step_graph(input)) == approx(98e-3).epsilon(1e-9));
 }

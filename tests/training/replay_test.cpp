@@ -7,8 +7,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/training/breakdown.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -78,13 +80,13 @@ TEST_CASE("collectives overlap with backward and run one after the other") {
   CHECK(result.step == Time::microseconds(510));
   CHECK(result.steady);
   const StepUse use = step_use(input, result, 0);
-  CHECK(us(use.breakdown.forward) == doctest::Approx(100));
-  CHECK(us(use.breakdown.backward) == doctest::Approx(200));
-  CHECK(us(use.breakdown.optimizer) == doctest::Approx(10));
-  CHECK(us(use.breakdown.exposed_communication) == doctest::Approx(200));
+  CHECK(us(use.breakdown.forward) == approx(100));
+  CHECK(us(use.breakdown.backward) == approx(200));
+  CHECK(us(use.breakdown.optimizer) == approx(10));
+  CHECK(us(use.breakdown.exposed_communication) == approx(200));
   CHECK(us(use.breakdown.host) == doctest::Approx(0));
-  CHECK(us(use.breakdown.total()) == doctest::Approx(510));
-  CHECK(us(use.collective_running) == doctest::Approx(300));
+  CHECK(us(use.breakdown.total()) == approx(510));
+  CHECK(us(use.collective_running) == approx(300));
 }
 
 // While a collective runs, kernels take 1.25 times as long; beside a kernel, a collective takes 1.5 times as
@@ -96,7 +98,7 @@ TEST_CASE("interference stretches both sides while they overlap, and only then")
   ReplayInput input = plain_replay(graph);
   input.timer = takes(150, 1.25, 1.5);
   const ReplayResult result = replay(input);
-  CHECK(us(result.step.in_seconds()) == doctest::Approx(551.6667).epsilon(1e-6));
+  CHECK(us(result.step.in_seconds()) == approx(551.6667).epsilon(1e-6));
 }
 
 // The host needs 30 us a launch, ten launches a step; kernels take 5 us: a step takes 300 us, of which 50 are
@@ -110,10 +112,10 @@ TEST_CASE("a step is bound by the host when the device drains its queue") {
   input.timer = takes(0);
   input.launch_latency = Time::microseconds(4);
   const ReplayResult result = replay(input);
-  CHECK(us(result.step.in_seconds()) == doctest::Approx(300));
+  CHECK(us(result.step.in_seconds()) == approx(300));
   const StepUse use = step_use(input, result, 0);
-  CHECK(us(use.breakdown.host) == doctest::Approx(250));
-  CHECK(us(use.breakdown.total()) == doctest::Approx(300));
+  CHECK(us(use.breakdown.host) == approx(250));
+  CHECK(us(use.breakdown.total()) == approx(300));
 }
 
 TEST_CASE("a step that the device bounds does not depend on the host") {
@@ -125,7 +127,7 @@ TEST_CASE("a step that the device bounds does not depend on the host") {
   const Time first = replay(input).step;
   input.classes[0].host_factor = 10;
   CHECK(replay(input).step == first);
-  CHECK(us(first.in_seconds()) == doctest::Approx(900));
+  CHECK(us(first.in_seconds()) == approx(900));
   input.queue_depth = 12;  // a short queue still keeps the device fed
   CHECK(replay(input).step == first);
 }
@@ -138,11 +140,11 @@ TEST_CASE("a step is set by the slowest rank; the others wait") {
   input.classes[1].compute_factor = 1.2;
   const ReplayResult result = replay(input);
   CHECK(result.slowest == 1);
-  CHECK(us(result.step.in_seconds()) == doctest::Approx(240 + 300 + 12));
+  CHECK(us(result.step.in_seconds()) == approx(240 + 300 + 12));
   CHECK(us(step_use(input, result, 1).breakdown.waiting) == doctest::Approx(0));
   const StepUse fast = step_use(input, result, 0);
   CHECK(us(fast.communicating - fast.collective_running) > 10);
-  CHECK(us(fast.breakdown.total()) == doctest::Approx(us(result.classes[0].duration().in_seconds())));
+  CHECK(us(fast.breakdown.total()) == approx(us(result.classes[0].duration().in_seconds())));
 }
 
 TEST_CASE("the symmetric shortcut agrees with the plain replay to the picosecond") {
@@ -174,7 +176,7 @@ TEST_CASE("the symmetric shortcut agrees with the plain replay to the picosecond
     CHECK(all.step == one.step);
     for (const RankStep& rank : all.classes) CHECK(rank.duration() == one.step);
     const StepUse use = step_use(symmetric, one, 0);
-    CHECK(use.breakdown.total() == doctest::Approx(one.step.in_seconds()).epsilon(1e-9));
+    CHECK(use.breakdown.total() == approx(one.step.in_seconds()).epsilon(1e-9));
   }
 }
 
@@ -207,13 +209,13 @@ TEST_CASE("collectives of two jobs that run at one time share, and the other job
   CHECK(most == 2);
   REQUIRE(result.classes.size() == 1);
   // The first step: 1 us to launch, the kernel, 150 us, the update.
-  CHECK(result.classes[0].begin.in_seconds() == doctest::Approx(1251e-6));
+  CHECK(result.classes[0].begin.in_seconds() == approx(1251e-6));
   input.sharing = [](std::span<const RunningCollective> running) {
     return std::vector<double>(running.size(), 1.0);
   };
   input.steps = 6;
-  CHECK(replay(input).step.in_seconds() == doctest::Approx(1200e-6));
-  CHECK(alone == doctest::Approx(1250e-6));
+  CHECK(replay(input).step.in_seconds() == approx(1200e-6));
+  CHECK(alone == approx(1250e-6));
 }
 
 TEST_CASE("all times x 3 give a result x 3") {
@@ -268,7 +270,7 @@ TEST_CASE("a kernel of more launches than the queue holds is issued while a coll
     return replay(input).step.in_seconds() * 1e6;
   };
   CHECK(step_of(100000) > 3000);  // whole: it waits until the queue is empty
-  CHECK(step_of(128) == doctest::Approx(2020).epsilon(0.01));
+  CHECK(step_of(128) == approx(2020).epsilon(0.01));
 }
 
 TEST_CASE("splitting keeps times, launches and dependencies") {

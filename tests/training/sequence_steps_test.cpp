@@ -16,11 +16,13 @@
 #include "sim/training/step_times.hpp"
 #include "sim/training/unequal_lengths.hpp"
 #include "sim/training/whole_steps.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 #include "tests/support/scenarios.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -112,7 +114,7 @@ TEST_CASE("times at a length between those measured follow rows and pairs") {
       CAPTURE(batch);
       const Model model = reader_of(length);
       const StepTimes times = step_times(model, *profile, Precision::fp32, batch, model.optimizer);
-      CHECK(device_of(times) == doctest::Approx(expected(batch, length)).epsilon(1e-9));
+      CHECK(device_of(times) == approx(expected(batch, length)).epsilon(1e-9));
       const bool is_measured = (length == 64 || length == 256) && batch != 5;
       CHECK((times.origin == Origin::measured) == is_measured);
       CHECK(times.extrapolated.empty());
@@ -160,7 +162,7 @@ TEST_CASE("a recurrence has launches for each position, fused or not") {
     for (const StepItem& item : times.forward) {
       const bool cell = model.layers[static_cast<std::size_t>(item.layer)].name == "cell";
       CHECK(item.launches == (cell ? 5 + 8 * 30 : 1));
-      CHECK(item.host == doctest::Approx(7e-6 * item.launches));
+      CHECK(item.host == approx(7e-6 * item.launches));
     }
   }
 }
@@ -179,20 +181,20 @@ TEST_CASE("the longest row of a batch decides, by each way of batching") {
   };
   const DrawnLengths global = drawn(LengthBatching::pad_global, 4);
   CHECK(global.padded == 20);
-  CHECK(global.useful == doctest::Approx(12.5));
+  CHECK(global.useful == approx(12.5));
   const DrawnLengths of_batch = drawn(LengthBatching::pad_batch, 2);
-  CHECK(of_batch.padded == doctest::Approx(20 - 10 * 0.75 * 0.75).epsilon(0.03));
+  CHECK(of_batch.padded == approx(20 - 10 * 0.75 * 0.75).epsilon(0.03));
   auto quarters = lengths_of(LengthBatching::bucketed, histogram);
   quarters->buckets = 4;
   const DrawnLengths bucketed = draw_lengths(*quarters, 8, 4, 500, 1);
-  CHECK(bucketed.padded == doctest::Approx(12.5).epsilon(0.03));  // one bucket in four is of long ones
+  CHECK(bucketed.padded == approx(12.5).epsilon(0.03));  // one bucket in four is of long ones
   CHECK(std::any_of(bucketed.draws.begin(), bucketed.draws.end(), [](const LengthDraw& draw) {
     return *std::min_element(draw.rows.begin(), draw.rows.end()) < draw.longest();
   }));
   const DrawnLengths packed = drawn(LengthBatching::packed, 4);
   CHECK(packed.padded == 20);
   CHECK(packed.useful > 18);  // two of ten or one of twenty fill a row
-  CHECK(packed.samples_a_row == doctest::Approx(packed.useful / 12.5));
+  CHECK(packed.samples_a_row == approx(packed.useful / 12.5));
 }
 
 TEST_CASE("workers with shorter rows wait for those with longer ones") {
@@ -209,19 +211,19 @@ TEST_CASE("workers with shorter rows wait for those with longer ones") {
     return predict(scenario, {.remedies = false});
   }();
   CHECK_FALSE(equal.sequences);
-  CHECK(equal.units_per_second == doctest::Approx(256 * equal.samples_per_second));
+  CHECK(equal.units_per_second == approx(256 * equal.samples_per_second));
   const Result global = with(LengthBatching::pad_global);
   REQUIRE(global.sequences);
-  CHECK(global.step.time == doctest::Approx(equal.step.time));
+  CHECK(global.step.time == approx(equal.step.time));
   CHECK(global.sequences->waiting == 0);
-  CHECK(global.sequences->padding == doctest::Approx(1 - 160.0 / 256));
-  CHECK(global.sequences->padded_per_second == doctest::Approx(equal.units_per_second));
+  CHECK(global.sequences->padding == approx(1 - 160.0 / 256));
+  CHECK(global.sequences->padded_per_second == approx(equal.units_per_second));
   CHECK(global.limiting.text.find("harms learning") != std::string::npos);
   // Half of the workers draw the bucket of short ones, all alike in it; one step in sixteen has no long row.
   const Result bucketed = with(LengthBatching::bucketed);
   CHECK(bucketed.sequences->padding == doctest::Approx(0).epsilon(0.2));
   CHECK(bucketed.sequences->waiting > 0.2 * (expected(4, 256) - expected(4, 64)));
-  CHECK(bucketed.step.time == doctest::Approx(equal.step.time).epsilon(0.01));
+  CHECK(bucketed.step.time == approx(equal.step.time).epsilon(0.01));
   CHECK(bucketed.step.p05 <= bucketed.step.time);
   CHECK(bucketed.limiting.text.find("waits") != std::string::npos);
   const Result packed = with(LengthBatching::packed);
@@ -281,8 +283,8 @@ TEST_CASE("one process with few threads launches for many GPUs, and that costs w
     return predict(scenario, {.remedies = false});
   };
   CHECK(launching_factor(scenario, 8) == 1);
-  CHECK(with(8).step.time == doctest::Approx(own));
-  CHECK(with(16).step.time == doctest::Approx(own));
+  CHECK(with(8).step.time == approx(own));
+  CHECK(with(16).step.time == approx(own));
   const Result shared = with(2);
   CHECK(launching_factor(scenario, 8) == 4);
   CHECK(launching_factor(scenario, 1) == 1);
@@ -302,8 +304,8 @@ TEST_CASE("a step bound by its launches does not depend on the batch, until the 
   const auto seconds = [&](std::int64_t batch) {
     return predict(scenario_of(profile, 1, batch, 64), {.remedies = false}).step.time;
   };
-  CHECK(seconds(2) == doctest::Approx(seconds(1)).epsilon(0.01));
-  CHECK(seconds(16) == doctest::Approx(seconds(1)).epsilon(0.01));
+  CHECK(seconds(2) == approx(seconds(1)).epsilon(0.01));
+  CHECK(seconds(16) == approx(seconds(1)).epsilon(0.01));
   CHECK(seconds(512) > 1.8 * seconds(256));
 }
 
@@ -325,8 +327,9 @@ TEST_CASE("what calibration measured of captured steps takes the place of the as
   scenario.execution.cuda_graph = true;
   const double assumed = predict(scenario, {.remedies = false}).step.time;
   // Kernels take 0.8 of their time in a captured step, the update as long as ever.
-  double update = 0;
-  for (const OptimizerEntry& entry : profile.optimizers) update = entry.update.device.median;
+  REQUIRE(profile.optimizers.size() == 1);
+  profile.optimizers[0].precision = scenario.precision;
+  const double update = profile.optimizers[0].update.device.median;
   for (const std::int64_t batch : {2, 4, 8}) {
     double passes = 0;
     for (const OperatorEntry& entry : profile.operators) {
@@ -345,9 +348,17 @@ TEST_CASE("what calibration measured of captured steps takes the place of the as
     step.timing.host.median = 3e-6;
     profile.step_work.push_back(step);
   }
+  // Without the update's time in this precision the passes' cannot be told from it.
+  Profile without = profile;
+  without.optimizers[0].precision = Precision::bf16;
+  scenario.profile = std::make_shared<const Profile>(without);
+  const std::vector<std::string> warnings = predict(scenario, {.remedies = false}).warnings;
+  CHECK(std::any_of(warnings.begin(), warnings.end(), [](const std::string& text) {
+    return text.starts_with("cuda_graph: the host takes one launch");
+  }));
   scenario.profile = std::make_shared<const Profile>(profile);
   const Result measured = predict(scenario, {.remedies = false});
-  CHECK(measured.step.time == doctest::Approx(0.8 * (assumed - update) + update).epsilon(0.03));
+  CHECK(measured.step.time == approx(0.8 * (assumed - update) + update).epsilon(0.03));
   // What is proposed for the step as it is, is what it would take.
   scenario.execution.cuda_graph = false;
   NvlinkNode node;
@@ -358,7 +369,7 @@ TEST_CASE("what calibration measured of captured steps takes the place of the as
       std::find_if(proposed.remedies.begin(), proposed.remedies.end(),
                    [](const Remedy& remedy) { return remedy.change == "the step as a CUDA graph"; });
   REQUIRE(graph != proposed.remedies.end());
-  CHECK(graph->step == doctest::Approx(measured.step.p50));
+  CHECK(graph->step == approx(measured.step.p50));
   CHECK(std::none_of(measured.warnings.begin(), measured.warnings.end(),
                      [](const std::string& text) { return text.starts_with("cuda_graph"); }));
 }

@@ -6,10 +6,12 @@
 
 #include "sim/base/error.hpp"
 #include "sim/training/step_times.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -51,7 +53,7 @@ TEST_CASE("another model or profile has step times of its own, also after the fi
     for (PassTiming& pass : entry.passes) pass.device.median *= 2;
   }
   own.profile = twice;
-  CHECK(forward(*own.at(16)) == doctest::Approx(2 * forward(*first)));
+  CHECK(forward(*own.at(16)) == approx(2 * forward(*first)));
   const StepTimes known = *first;
   for (int i = 0; i < 20; ++i) {
     const Shared next;

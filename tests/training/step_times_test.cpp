@@ -6,10 +6,12 @@
 
 #include "sim/base/error.hpp"
 #include "sim/training/batch_curve.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -30,15 +32,15 @@ TEST_CASE("a batch between two measured ones lies on the line, beyond them it is
   const std::map<std::int64_t, double> points{{32, 1.0}, {64, 2.0}, {128, 3.0}};
   CHECK(at_batch(points, 64).value == 2.0);
   CHECK(at_batch(points, 64).origin == Origin::measured);
-  CHECK(at_batch(points, 48).value == doctest::Approx(1.5));
+  CHECK(at_batch(points, 48).value == approx(1.5));
   CHECK(at_batch(points, 48).origin == Origin::fitted);
   CHECK(at_batch(points, 48).uncertainty > 0);
   CHECK_FALSE(at_batch(points, 48).extrapolated);
-  CHECK(at_batch(points, 256).value == doctest::Approx(5.0));
+  CHECK(at_batch(points, 256).value == approx(5.0));
   CHECK(at_batch(points, 256).extrapolated);
   CHECK(at_batch(points, 512).uncertainty > at_batch(points, 256).uncertainty);
   CHECK(at_batch(points, 1).value > 0);
-  CHECK(at_batch({{32, 1.0}}, 64).value == doctest::Approx(2.0));
+  CHECK(at_batch({{32, 1.0}}, 64).value == approx(2.0));
   CHECK(at_batch({{32, 1.0}}, 64).extrapolated);
 }
 
@@ -48,9 +50,9 @@ TEST_CASE("items of a step come from operators in context; fused layers cost not
   const StepTimes times = step_times(model, profile, Precision::bf16, 16, momentum());
   const int n = test::timed_layers(model);
   CHECK(static_cast<int>(times.forward.size()) == n);
-  CHECK(device(times.forward) == doctest::Approx(n * 26e-6));
-  CHECK(device(times.backward) == doctest::Approx(2 * n * 26e-6));
-  CHECK(times.update.at(0).device == doctest::Approx(100e-6));
+  CHECK(device(times.forward) == approx(n * 26e-6));
+  CHECK(device(times.backward) == approx(2 * n * 26e-6));
+  CHECK(times.update.at(0).device == approx(100e-6));
   CHECK(times.origin == Origin::measured);
   CHECK(times.extrapolated.empty());
   // The last layer's gradients are ready first.
@@ -58,7 +60,7 @@ TEST_CASE("items of a step come from operators in context; fused layers cost not
   CHECK(times.gradient_ready.front() == static_cast<int>(times.backward.size()) - 2);
 
   const StepTimes between = step_times(model, profile, Precision::bf16, 24, momentum());
-  CHECK(device(between.forward) == doctest::Approx(n * 34e-6));
+  CHECK(device(between.forward) == approx(n * 34e-6));
   CHECK(between.origin == Origin::fitted);
   const StepTimes beyond = step_times(model, profile, Precision::bf16, 64, momentum());
   REQUIRE(beyond.extrapolated.size() == 1);
@@ -84,14 +86,14 @@ TEST_CASE("whole steps: a line through two points, a range from one") {
   profile.points = {{32, 0.071, 0}, {64, 0.130, 0}};
   const Model model = test::tiny_cnn();
   const StepTimes at48 = step_times(model, profile, 48);
-  CHECK(device(at48.forward) + device(at48.backward) == doctest::Approx(0.1005));
-  CHECK(device(at48.backward) == doctest::Approx(0.067));
+  CHECK(device(at48.forward) + device(at48.backward) == approx(0.1005));
+  CHECK(device(at48.backward) == approx(0.067));
   CHECK(at48.origin == Origin::fitted);
   CHECK(step_times(model, profile, 128).extrapolated.size() == 1);
   profile.points.resize(1);
   const StepTimes from_one = step_times(model, profile, 64);
-  CHECK(device(from_one.forward) + device(from_one.backward) == doctest::Approx(0.1065));
-  CHECK(from_one.device_uncertainty == doctest::Approx(1.0 / 3));
+  CHECK(device(from_one.forward) + device(from_one.backward) == approx(0.1065));
+  CHECK(from_one.device_uncertainty == approx(1.0 / 3));
 }
 
 TEST_CASE("gradients known by their size alone become notional parameters that sum to it") {

@@ -5,11 +5,12 @@
 #include <cmath>
 
 #include "sim/training/step_times.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/profiles.hpp"
 
 using namespace foretrain;
-using doctest::Approx;
+using foretrain::test::approx;
 
 namespace {
 
@@ -45,21 +46,21 @@ TEST_CASE("whole steps over their parts: exact where measured, over the logarith
   };
   CHECK(factor(32) == 1);
   profile.steps = {whole(16, 1.7e-3), whole(16, 1.6e-3), whole(64, 1.04 * 64e-4)};
-  CHECK(factor(16) == Approx(1));  // the latest counts
-  CHECK(factor(64) == Approx(1.04));
-  CHECK(factor(32) == Approx(1.02));
-  CHECK(factor(8) == Approx(1));
-  CHECK(factor(512) == Approx(1.04));
+  CHECK(factor(16) == approx(1));  // the latest counts
+  CHECK(factor(64) == approx(1.04));
+  CHECK(factor(32) == approx(1.02));
+  CHECK(factor(8) == approx(1));
+  CHECK(factor(512) == approx(1.04));
   profile.steps.push_back(whole(128, 1.05 * 128e-4, 0.95 * 128e-4));  // bound by its host
-  CHECK(factor(128) == Approx(1.04));
+  CHECK(factor(128) == approx(1.04));
   // Its kernels then take no longer than it.
   profile.steps.push_back(whole(128, 0.8 * 128e-4, 128e-4));
   const auto shortest = [&](std::int64_t batch) {
     return shortest_over_parts(model, profile, Precision::bf16, batch);
   };
-  CHECK(shortest(128) == Approx(0.8));
-  CHECK(shortest(100) == Approx(0.8));
-  CHECK(shortest(300) == Approx(0.8));
+  CHECK(shortest(128) == approx(0.8));
+  CHECK(shortest(100) == approx(0.8));
+  CHECK(shortest(300) == approx(0.8));
   CHECK(shortest(64) == 1);
   CHECK(shortest(20) == 1);
   profile.steps.push_back(whole(256, 2 * 256e-4));  // of something else
@@ -85,11 +86,11 @@ TEST_CASE("cores that drift show in whole steps beside their parts, and in the i
     return std::pair(drift_of_cores(model, profile, Precision::bf16),
                      step_times(model, profile, Precision::bf16, 8, model.optimizer).device_uncertainty);
   };
-  CHECK(predicted(1, "cpu").first == Approx(0));
-  for (const double factor : {1.2, 0.8}) CHECK(predicted(factor, "cpu").first == Approx(0.2));
+  CHECK(predicted(1, "cpu").first == doctest::Approx(0));
+  for (const double factor : {1.2, 0.8}) CHECK(predicted(factor, "cpu").first == approx(0.2));
   CHECK(predicted(1.2, "cuda").first == 0);
-  CHECK(predicted(1.2, "cpu").second == Approx(std::hypot(predicted(1, "cpu").second, 0.2)));
-  CHECK(predicted(1.2, "cuda").second == Approx(predicted(1, "cuda").second));
+  CHECK(predicted(1.2, "cpu").second == approx(std::hypot(predicted(1, "cpu").second, 0.2)));
+  CHECK(predicted(1.2, "cuda").second == approx(predicted(1, "cuda").second));
 }
 
 TEST_CASE("what was timed twice counts once, and the copy of the input and captured steps are no parts") {
@@ -109,7 +110,7 @@ TEST_CASE("what was timed twice counts once, and the copy of the input and captu
   add_work("input_copy", 100);
   add_work(captured_step_work, 100);
   const TimedParts parts = timed_parts(profile, "m", Precision::bf16, 8, 0);
-  CHECK(parts.beside == Approx(5));
+  CHECK(parts.beside == approx(5));
   CHECK(parts.passes == 0);
   CHECK_FALSE(parts.has_update);
   CHECK(timed_parts(profile, "m", Precision::bf16, 16, 0).beside == 0);
@@ -133,5 +134,5 @@ TEST_CASE("the parts of a predicted step sum up to the whole step that was measu
   entry.model = model.name;
   entry.sequence = model.sequence;
   profile.steps = {entry};
-  CHECK(sum(16) == Approx(1.03 * parts));
+  CHECK(sum(16) == approx(1.03 * parts));
 }

@@ -18,8 +18,10 @@
 #include "sim/input/scenario.hpp"
 #include "sim/network/families.hpp"
 #include "sim/training/predict.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
+using foretrain::test::approx;
 
 namespace {
 
@@ -259,7 +261,7 @@ TEST_CASE("published clusters: the table of signed errors is what the simulator 
   if (std::getenv("FORETRAIN_WRITE") != nullptr) std::ofstream(folder + "table.csv") << text;
   CHECK(read_file_limited(folder + "table.csv") == text);
   // "ImageNet in 1 hour", figure 7: with 44 times the GPUs and the batch a step takes 1.12 times as long.
-  CHECK(growth.theirs == doctest::Approx(1.12).epsilon(0.005));
+  CHECK(growth.theirs == approx(1.12).epsilon(0.005));
   // Ours hardly grows: nobody waits for the slowest in a step-time profile without noise.
   CHECK(growth.ours > 1.0);
   CHECK(growth.ours < growth.theirs);

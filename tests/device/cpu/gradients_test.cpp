@@ -6,6 +6,7 @@
 
 #include "device/registry.hpp"
 #include "sim/training/model_builder.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/backend_pair.hpp"
 #include "tests/support/cpu_backend.hpp"
 #include "tests/support/layer_cases.hpp"
@@ -156,7 +157,7 @@ TEST_CASE("the cpu backend trains alike with one thread and with two, and resume
   const auto together = team->build(model, options);
   prepare(*together, model, 8);
   for (int i = 0; i < 3; ++i) step(*together, true);
-  CHECK(together->loss() == doctest::Approx(before).epsilon(1e-4));
+  CHECK(together->loss() == approx(before).epsilon(1e-4));
 }
 
 TEST_CASE("programs of the cpu backend that share weights train the same ones") {

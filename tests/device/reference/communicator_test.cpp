@@ -8,10 +8,12 @@
 
 #include "device/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::device;
+using foretrain::test::approx;
 
 namespace {
 
@@ -159,8 +161,7 @@ TEST_CASE("the module trains data-parallel: two workers with half a batch are on
   };
   const std::vector<float> alone = train(1), together = train(2);
   REQUIRE(alone.size() == together.size());
-  for (std::size_t i = 0; i < alone.size(); ++i)
-    CHECK(alone[i] == doctest::Approx(together[i]).epsilon(1e-6));
+  for (std::size_t i = 0; i < alone.size(); ++i) CHECK(alone[i] == approx(together[i]).epsilon(1e-6));
 }
 
 TEST_CASE("events carry the wall clock, buffers are counted") {

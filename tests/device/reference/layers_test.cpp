@@ -9,9 +9,11 @@
 
 #include "sim/base/random.hpp"
 #include "sim/training/model_builder.hpp"
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using namespace foretrain::device::reference;
+using foretrain::test::approx;
 
 namespace {
 
@@ -112,10 +114,10 @@ TEST_CASE("batch norm: normalizes, moves its running statistics, and its gradien
   // x = 1, 3: mean 2, biased variance 1, unbiased 2; running mean 0.1 * 2, variance 0.9 + 0.1 * 2
   Tensor mean(1, 0.0), variance(1, 1.0), out(2);
   batch_norm_forward(image_shape(2, {1, 1, 1}), 0.0, 0.1, {1, 3}, {2}, {5}, out, statistics, mean, variance);
-  CHECK(out[0] == doctest::Approx(3));
-  CHECK(out[1] == doctest::Approx(7));
-  CHECK(mean[0] == doctest::Approx(0.2));
-  CHECK(variance[0] == doctest::Approx(1.1));
+  CHECK(out[0] == approx(3));
+  CHECK(out[1] == approx(7));
+  CHECK(mean[0] == approx(0.2));
+  CHECK(variance[0] == approx(1.1));
 }
 
 TEST_CASE("pools: maxima, means with and without padding, and their gradients") {
@@ -171,6 +173,6 @@ TEST_CASE("softmax cross-entropy: value, gradient, and no overflow") {
   const Tensor kept = gradient;
   Tensor ignored;
   CHECK(worst(x, kept, [&] { return softmax_cross_entropy(3, 4, x, labels, ignored); }) < 1e-9);
-  CHECK(softmax_cross_entropy(1, 2, {0, 0}, {1}, gradient) == doctest::Approx(std::log(2.0)));
+  CHECK(softmax_cross_entropy(1, 2, {0, 0}, {1}, gradient) == approx(std::log(2.0)));
   CHECK(softmax_cross_entropy(1, 2, {1000, 0}, {0}, gradient) == doctest::Approx(0));
 }

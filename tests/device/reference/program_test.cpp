@@ -8,10 +8,12 @@
 #include "sim/base/error.hpp"
 #include "sim/training/model_builder.hpp"
 #include "sim/training/parameter_list.hpp"
+#include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
 
 using namespace foretrain;
 using namespace foretrain::device;
+using foretrain::test::approx;
 
 namespace {
 
@@ -105,7 +107,7 @@ TEST_CASE("a shared weight has the sum of its readers' gradients, and a position
   program->set_tokens(tokens, std::vector<std::int32_t>{3, 7, -1, -1, -1});
   const double both = forward(*program);
   program->set_tokens(tokens, std::vector<std::int32_t>{3, -1, -1, -1, -1});
-  CHECK(both == doctest::Approx((alone + forward(*program)) / 2));
+  CHECK(both == approx((alone + forward(*program)) / 2));
   CHECK_THROWS_WITH_AS(program->set_tokens(tokens, std::vector<std::int32_t>{3}),
                        doctest::Contains("do not make a batch"), Error);
   CHECK_THROWS_WITH_AS(program->set_tokens(std::vector<std::int32_t>(10, 11), std::vector<std::int32_t>(5)),
@@ -153,7 +155,7 @@ TEST_CASE("gradients above the largest norm are scaled down to it") {
         norm += std::pow(gradient_at(*program, p, static_cast<std::int64_t>(i)), 2);
       }
     }
-    CHECK(std::sqrt(moved) == doctest::Approx(std::min(largest, std::sqrt(norm))).epsilon(1e-3));
+    CHECK(std::sqrt(moved) == approx(std::min(largest, std::sqrt(norm))).epsilon(1e-3));
   }
 }
 
@@ -195,7 +197,7 @@ TEST_CASE("SGD with momentum, weight decay and gradient scale follows its equati
       const double g = 0.25 * gradient_at(*program, 0, 5) + 0.01 * weight;
       velocity = 0.9 * velocity + g;
       weight -= 0.5 * (nesterov ? g + 0.9 * velocity : velocity);
-      CHECK(program->read_parameter(0)[5] == doctest::Approx(weight).epsilon(1e-6));
+      CHECK(program->read_parameter(0)[5] == approx(weight).epsilon(1e-6));
     }
   }
 }
@@ -210,7 +212,7 @@ TEST_CASE("Adam's first step moves each weight by the learning rate against its 
     const float before = program->read_parameter(2)[0];
     step(*program);
     const double moved = gradient_at(*program, 2, 0) > 0 ? -0.125 : 0.125;
-    CHECK(program->read_parameter(2)[0] - before == doctest::Approx(moved).epsilon(1e-4));
+    CHECK(program->read_parameter(2)[0] - before == approx(moved).epsilon(1e-4));
   }
 }
 
@@ -233,7 +235,7 @@ TEST_CASE("training lowers the loss, the same seed gives the same bits, and a re
     restored->write_parameter(p, program->read_parameter(p));
   step(*program);
   step(*restored);
-  CHECK(restored->loss() == doctest::Approx(program->loss()).epsilon(1e-6));
+  CHECK(restored->loss() == approx(program->loss()).epsilon(1e-6));
   CHECK(restored->save_state().size() == program->save_state().size());
   CHECK_THROWS_AS(restored->load_state({}), Error);
 }
