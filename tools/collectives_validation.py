@@ -219,13 +219,16 @@ def percent(value):
     return "" if value is None else f"{value:.1%}"
 
 
-def table_of(rows, has_floors):
+def table_of(rows, has_floors, together=()):
+    """A line a group, and one for each of `together`: a name and the groups that it holds."""
     groups = {}
     for row in rows:
         groups.setdefault(row["group"], []).append(row)
     floors = ["from all other sizes", "half against half"] if has_floors else []
     names = ["machine", "rows", "mean", "median", "maximum", "signed mean", *floors, "worst"]
     lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    for name, holds in together:
+        groups[name] = [row for row in rows if holds(row["group"])]
     for name, own in groups.items():
         s = summary(own)
         beside = [percent(s["error_from_all_others"]), percent(s["error_of_halves"])] if has_floors else []
@@ -269,10 +272,12 @@ def main():
     for ranks in (2, 3, 4):
         elsewhere += all_sizes(program, f"{four}/collectives/profile-4.json.gz", f"{ranks} H200, NVLink, up to seven kinds", nvlink(ranks), ranks,
                                least=1024)
-    text_unseen, groups_unseen = table_of(unseen, True)
+    text_unseen, groups_unseen = table_of(unseen, True, [("**all networks**", lambda group: "nodes of" in group),
+                                                          ("**all**", lambda group: True)])
     text_fewer, groups_fewer = table_of(fewer, False)
-    text_within, groups_within = table_of(within, True)
-    text_across, groups_across = table_of(elsewhere, False)
+    text_within, groups_within = table_of(within, True, [("**all**", lambda group: True)])
+    text_across, groups_across = table_of(elsewhere, False, [
+        ("**all but NVLS and the host's line**", lambda group: "not modelled" not in group and "PyTorch" not in group)])
     (HERE / "table.json").write_text(json.dumps(
         {"within": groups_within, "unseen": groups_unseen, "fewer": groups_fewer, "across": groups_across,
          "rows": within + unseen + fewer + elsewhere}, indent=1) + "\n")

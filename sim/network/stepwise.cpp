@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 
 #include "sim/base/error.hpp"
 #include "sim/network/flows.hpp"
@@ -13,10 +15,20 @@ namespace {
 
 constexpr std::uint64_t most_sends = 50'000'000;
 
-int add_route(FlowEngine& engine, Routes& routes, const RankGroup& group, int from, int to) {
+struct Way {
+  std::span<const int> links;
+  Time latency;
+};
+
+Way way_between(Routes& routes, const RankGroup& group, int from, int to) {
   const int a = group.workers[static_cast<std::size_t>(from)],
             b = group.workers[static_cast<std::size_t>(to)];
-  return engine.add_route(routes.between(a, b), routes.latency(a, b));
+  return {routes.between(a, b), routes.latency(a, b)};
+}
+
+int add_route(FlowEngine& engine, Routes& routes, const RankGroup& group, int from, int to) {
+  const Way way = way_between(routes, group, from, to);
+  return engine.add_route(way.links, way.latency);
 }
 
 // Ranks by counters alone, so that a ring of thousands needs no list of its millions of sends.
@@ -69,30 +81,40 @@ class SendGraph {
       : engine_(engine), routes_(routes), group_(group) {}
 
   // A stream of pieces from one rank to another; returns the first send's index, the others follow it. Each
-  // waits for the one before.
+  // follows the one before on the wire: the way's latency passes while that one moves.
   int add_stream(int from, int to, double bytes, int pieces) {
-    return add_stream_on(add_route(engine_, routes_, group_, from, to), bytes, pieces);
+    return add_stream_on(way_between(routes_, group_, from, to), bytes, pieces);
   }
 
-  int add_stream_on(int route, double bytes, int pieces) {
+  int add_stream_on(const Way& way, double bytes, int pieces) {
+    const bool has_heads = pieces > 1 && way.latency > Time();
+    const int route = engine_.add_route(way.links, has_heads ? Time() : way.latency);
+    const int head = has_heads ? engine_.add_route({}, way.latency) : -1;
+    const int heads = static_cast<int>(sends_.size());
+    if (has_heads) {
+      for (int piece = 0; piece < pieces; ++piece) sends_.push_back({head, 0, 0, -1, {}});
+      heads_ += static_cast<std::uint64_t>(pieces);
+    }
     const auto first = static_cast<int>(sends_.size());
     for (int piece = 0; piece < pieces; ++piece) {
-      sends_.push_back({route, bytes / pieces, 0, {}});
+      sends_.push_back({route, bytes / pieces, 0, -1, {}});
       if (piece > 0) add_order(first + piece - 1, first + piece);
+      if (!has_heads) continue;
+      add_order(heads + piece, first + piece);
+      sends_.back().head = heads + piece;
     }
     return first;
   }
 
   // The pieces of `later` each wait for the same piece of `earlier`.
   void chain(int earlier, int later, int pieces) {
-    for (int piece = 0; piece < pieces; ++piece) add_order(earlier + piece, later + piece);
+    for (int piece = 0; piece < pieces; ++piece) add_wait(earlier + piece, later + piece);
   }
 
   // One send over a single link, whoever its ends are.
   int add_link_stream(const Topology& topology, int link, double bytes, int pieces) {
     const int way[] = {link};
-    return add_stream_on(engine_.add_route(way, topology.links[static_cast<std::size_t>(link)].latency),
-                         bytes, pieces);
+    return add_stream_on({way, topology.links[static_cast<std::size_t>(link)].latency}, bytes, pieces);
   }
 
   // Rounds one after the other: a rank sends in a round once it has sent and received all of the one before.
@@ -103,7 +125,7 @@ class SendGraph {
         std::vector<std::vector<int>> next(gates.size());
         for (const Transfer& each : round.transfers) {
           const int send = add_stream(each.from, each.to, bytes * each.share, 1);
-          for (int before : gates[static_cast<std::size_t>(each.from)]) add_order(before, send);
+          for (int before : gates[static_cast<std::size_t>(each.from)]) add_wait(before, send);
           next[static_cast<std::size_t>(each.from)].push_back(send);
           next[static_cast<std::size_t>(each.to)].push_back(send);
         }
@@ -114,6 +136,15 @@ class SendGraph {
       }
     }
   }
+
+  // The later one sets out once the earlier has come.
+  void add_wait(int earlier, int later) {
+    const int head = sends_[static_cast<std::size_t>(later)].head;
+    add_order(earlier, head >= 0 ? head : later);
+  }
+
+  // Messages, of what the engine has started.
+  std::uint64_t messages() const { return engine_.started() - heads_; }
 
   void add_order(int earlier, int later) {
     sends_[static_cast<std::size_t>(earlier)].before.push_back(later);
@@ -143,6 +174,7 @@ class SendGraph {
     int route = 0;
     double bytes = 0;
     int waits_for = 0;
+    int head = -1;  // the send of nothing that takes the way's latency before it; none where its own does
     std::vector<int> before;
   };
 
@@ -150,6 +182,7 @@ class SendGraph {
   Routes& routes_;
   const RankGroup& group_;
   std::vector<Send> sends_;
+  std::uint64_t heads_ = 0;
 };
 
 // Parents of the ranks: the trees of the nodes, and chains within each from the GPU that talks to other
@@ -234,7 +267,7 @@ void add_in_network(SendGraph& graph, const Topology& topology, Routes& routes, 
       const int vertex = topology.links[static_cast<std::size_t>(tree.up[i])].from;
       const auto rank = std::find(group.workers.begin(), group.workers.end(), vertex) - group.workers.begin();
       if (static_cast<std::size_t>(rank) == group.workers.size()) continue;
-      for (int before : gates[static_cast<std::size_t>(rank)]) graph.add_order(before, up[i]);
+      for (int before : gates[static_cast<std::size_t>(rank)]) graph.add_wait(before, up[i]);
       after[static_cast<std::size_t>(rank)].push_back(down[i] + pieces - 1);
     }
   }
@@ -262,8 +295,13 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
   const auto size = static_cast<double>(bytes.count());
   const int pieces = std::max(1, options.pieces), rings = std::max(1, options.rings);
   const double n = group.ranks;
+  std::optional<std::uint64_t> messages;  // of a graph of sends
   if (group.ranks > 1 && bytes.count() > 0) {
     SendGraph graph(engine, routes, group);
+    const auto run = [&] {
+      graph.run();
+      messages = graph.messages();
+    };
     const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
     if (algorithm == CollectiveAlgorithm::tree) {
       check_size(4 * n * pieces * rings);
@@ -275,24 +313,24 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
           add_tree(graph, rank_tree(group, nodes, orders, pair), size / 2 / rings, pieces);
         }
       }
-      graph.run();
+      run();
     } else if (algorithm == CollectiveAlgorithm::in_network) {
       check_size(8 * n * pieces);
       add_in_network(graph, topology, routes, group, size, pieces);
-      graph.run();
+      run();
     } else if (const std::vector<Round> all = rounds(kind, algorithm, group); !all.empty()) {
       double sends = 0;
       for (const Round& round : all) sends += static_cast<double>(round.transfers.size()) * round.repeat;
       check_size(sends);
       std::vector<std::vector<int>> gates(static_cast<std::size_t>(group.ranks));
       graph.add_rounds(all, size, gates);
-      graph.run();
+      run();
     } else if (algorithm == CollectiveAlgorithm::direct) {
       check_size(n * n);
       for (const Transfer& each : transfers(kind, algorithm, group)) {
         graph.add_stream(each.from, each.to, size * each.share, 1);
       }
-      graph.run();
+      run();
     } else if (is_chain) {
       check_size(n * pieces * rings);
       for (std::vector<int>& order : ring_orders(group, rings)) {
@@ -302,14 +340,14 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
         if (is_reduce) std::reverse(order.begin(), order.end());  // the root first, its neighbour last
         add_chain(graph, order, is_reduce, size / rings, pieces);
       }
-      graph.run();
+      run();
     } else {
       const int steps = ring_steps(kind, group.ranks);
       check_size(n * steps * rings);
       run_rings(engine, routes, group, steps, size, rings);
     }
   }
-  return {engine.now(), engine.bytes_by_link(), engine.started()};
+  return {engine.now(), engine.bytes_by_link(), messages.value_or(engine.started())};
 }
 
 }  // namespace foretrain

@@ -22,7 +22,8 @@ struct StepwiseResult {
 };
 
 // A ring sends step s + 1 of a rank once its step s is through and that of the rank before has arrived; trees
-// and chains pass a piece on once it is there, and one after the other. all_to_all starts everything at once.
+// and chains pass a piece on once it is there, one behind the other on the wire. all_to_all starts everything
+// at once.
 StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, CollectiveKind kind,
                                CollectiveAlgorithm algorithm, const RankGroup& group, Bytes bytes,
                                const StepwiseOptions& options = {});

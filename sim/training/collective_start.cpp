@@ -12,6 +12,7 @@ double collective_start(const Profile& profile, const std::string& kind, std::in
                         int nodes, double line_rate, double otherwise) {
   std::map<std::int64_t, double> points;  // by bytes, of the nearest setting
   std::tuple<bool, double, int> best{true, 0, 0};
+  double measured_rate = 0;
   for (const CollectiveEntry& entry : profile.collectives) {
     if (entry.kind != kind || entry.algorithm != "auto" || entry.isolated.repetitions == 0) continue;
     if ((entry.nodes > 1) != (nodes > 1)) continue;
@@ -21,10 +22,15 @@ double collective_start(const Profile& profile, const std::string& kind, std::in
     if (points.empty() || rank < best) {
       points.clear();
       best = rank;
+      measured_rate = entry.line_rate;
     }
     if (rank == best) points[entry.bytes] = entry.isolated.median - entry.time.median;
   }
   if (points.empty()) return otherwise;
+  // What a burst passes at once a faster line would have taken less time for.
+  const double faster = measured_rate > 0 && line_rate > measured_rate ? measured_rate / line_rate : 1;
+  for (auto& [size, seconds] : points)
+    if (seconds < 0) seconds *= faster;
   const auto above = points.lower_bound(bytes);
   if (above == points.begin()) return above->second;
   if (above == points.end()) return points.rbegin()->second;

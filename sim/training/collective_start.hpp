@@ -9,7 +9,8 @@
 namespace foretrain {
 
 // Seconds that one collective on idle devices, set off by an event of the compute stream, takes longer than
-// one of a chain of back-to-back calls (less than zero where a shaped link grants a burst), between the
+// one of a chain of back-to-back calls (less than zero where a shaped link grants a burst; of a faster line by as
+// much less as that is faster), between the
 // measured sizes interpolated over the logarithm of the bytes. From entries of the profile with both times,
 // of the same kind, within a node or between nodes as asked, and the nearest number of ranks; `otherwise`
 // where there is none.

@@ -1,9 +1,10 @@
 #include "calibrate/checks.hpp"
-#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using namespace foretrain::calibrate;

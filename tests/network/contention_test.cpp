@@ -1,7 +1,8 @@
 #include "sim/network/contention.hpp"
-#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
+
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using foretrain::test::approx;

@@ -1,10 +1,11 @@
 #include "sim/network/measured_curve.hpp"
-#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using foretrain::test::approx;

@@ -1,7 +1,8 @@
 #include "sim/training/collective_start.hpp"
-#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
+
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using foretrain::test::approx;
@@ -34,4 +35,11 @@ TEST_CASE(
   CHECK(collective_start(profile, "all_reduce", 1 << 30, 2, 1, 0, 1) == approx(12e-6));
   CHECK(collective_start(profile, "all_reduce", 1, 8, 2, 1e9, 1) == approx(-10e-6));
   CHECK(collective_start(profile, "broadcast", 1024, 2, 1, 0, 3e-6) == approx(3e-6));
+  // A burst of a line of 10 Gbit/s is worth a tenth on one of 100, and no more on a slower one.
+  profile.collectives[2].line_rate = 1.25e9;
+  CHECK(collective_start(profile, "all_reduce", 4096, 2, 2, 1.25e9, 1) == approx(-10e-6));
+  CHECK(collective_start(profile, "all_reduce", 4096, 2, 2, 12.5e9, 1) == approx(-1e-6));
+  CHECK(collective_start(profile, "all_reduce", 4096, 2, 2, 0.125e9, 1) == approx(-10e-6));
+  profile.collectives[2].isolated.median = 70e-6;
+  CHECK(collective_start(profile, "all_reduce", 4096, 2, 2, 12.5e9, 1) == approx(20e-6));
 }

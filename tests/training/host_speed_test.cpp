@@ -1,9 +1,10 @@
 #include "sim/training/host_speed.hpp"
-#include "tests/support/approx.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+
+#include "tests/support/approx.hpp"
 
 using namespace foretrain;
 using foretrain::test::approx;
