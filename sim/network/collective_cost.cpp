@@ -129,6 +129,11 @@ struct CollectiveModel::State {
     return placement;
   }
 
+  bool reports_line_rate() const {
+    const double rate = topology->network.bandwidth.bytes_per_second();
+    return std::abs(topology->network.reported.bytes_per_second() / rate - 1) < 0.01;
+  }
+
   static bool goes_by_rounds(CollectiveAlgorithm algorithm) {
     return algorithm == CollectiveAlgorithm::halving_doubling ||
            algorithm == CollectiveAlgorithm::hierarchical || algorithm == CollectiveAlgorithm::in_network ||
@@ -305,9 +310,10 @@ struct CollectiveModel::State {
   }
 
   // A curve inside its range as it is; outside, its end scaled as the model grows from there.
-  Estimate from_curve(Group& group, const MeasuredCurve& curve, CollectiveKind kind, double bytes,
-                      const CollectiveChoice& choice, std::string& algorithm, std::string& protocol) {
-    const NcclModel& model = group.model;
+  // `model`: of the library where it was measured, which chose there.
+  Estimate from_curve(Group& group, const MeasuredCurve& curve, const NcclModel& model, CollectiveKind kind,
+                      double bytes, const CollectiveChoice& choice, std::string& algorithm,
+                      std::string& protocol) {
     // Over a network a channel is a connection: more than one is seen in the time of small sizes.
     const bool counts_channels = group.wires->ranks.nodes > 1 && !measured->is_cpu();
     auto picks = [&](double size, const std::string& own_algorithm, const std::string& own_protocol) {
@@ -348,7 +354,7 @@ struct CollectiveModel::State {
     // One size tells of no other: how a time grows from there would be a guess beyond all measure.
     const MeasuredCurve* own_curve = measured->curve(kind, here, element, wanted);
     if (own_curve != nullptr && (own_curve->points().size() > 1 || own_curve->contains(bytes)))
-      return from_curve(group, *own_curve, kind, bytes, choice, algorithm, protocol);
+      return from_curve(group, *own_curve, group.model, kind, bytes, choice, algorithm, protocol);
     std::optional<Estimate> estimate;
     double logarithm = 0, weights = 0;
     for (const auto& [line_rate, weight] : measured->measured_rates(here)) {
@@ -356,7 +362,18 @@ struct CollectiveModel::State {
       there.line_rate = line_rate;
       const MeasuredCurve* curve = measured->curve(kind, there, element, wanted);
       if (curve == nullptr || !curve->contains(bytes)) continue;
-      const Estimate read = from_curve(group, *curve, kind, bytes, choice, algorithm, protocol);
+      // NCCL chooses by what the NIC reports: where that is the line rate, it was another one there.
+      const RankGroup& ranks = group.wires->ranks;
+      const double reported = topology->network.reported.bytes_per_second() * factors.network *
+                              (reports_line_rate() ? line_rate / here.line_rate : 1);
+      const NcclModel chose =
+          measured->model(ranks.ranks, ranks.nodes, topology->nics_per_node, Rate(reported));
+      if (!measured->is_cpu()) {
+        const NcclChoice chosen = chose.choose(kind, bytes, choice.algorithm);
+        algorithm = name_of(chosen.algorithm);
+        protocol = name_of(chosen.protocol);
+      }
+      const Estimate read = from_curve(group, *curve, chose, kind, bytes, choice, algorithm, protocol);
       const auto own = collective_algorithm(algorithm);
       const NcclProtocol by = nccl_protocol(protocol).value_or(NcclProtocol::simple);
       if (!own || !has_algorithm(kind, *own)) continue;

@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/input/profile_json.hpp"
 #include "sim/network/collective_measurements.hpp"
 #include "sim/network/collectives.hpp"
 #include "sim/network/families.hpp"
@@ -260,6 +261,36 @@ TEST_CASE("one rank costs nothing; a rank that does not exist is an error") {
   CHECK(model.cost(CollectiveKind::all_reduce, Bytes(1000), Precision::fp32, one).time == Time());
   CHECK_THROWS_WITH_AS(model.cost(CollectiveKind::all_reduce, Bytes(1000), Precision::fp32, wrong),
                        doctest::Contains("rank 3 does not exist"), Error);
+}
+
+// The profile logs no choice: 64 KiB and more went by Simple at 10 Gbit/s, where the library would take LL of
+// up to 256 KiB at 100. Carried by LL's growth they had become faster than 64 KiB.
+TEST_CASE("times carried to another line rate are of the choice that was made where they were measured") {
+  Diagnostics diagnostics;
+  const auto profile =
+      read_profile(FORETRAIN_SOURCE_DIR "/profiles/two-nodes-tcp-10-gbit.json.gz", diagnostics);
+  REQUIRE(profile);
+  for (const double gigabits : {10.0, 25.0, 100.0, 400.0}) {
+    CAPTURE(gigabits);
+    EthernetNodes family;
+    family.nodes = 2;
+    family.gpus_per_node = 1;
+    const Rate rate = Rate::bits_per_second(gigabits * 1e9);
+    family.network = {rate, Time::microseconds(15), Transport::tcp, {}};
+    family.network.reported = rate;
+    const Topology topology = make_topology(family);
+    const CollectiveModel model(topology, &*profile);
+    double before = 0;
+    for (std::int64_t bytes = 64 << 10; bytes <= 64 << 20; bytes *= 2) {
+      CAPTURE(bytes);
+      const double time =
+          model.cost(CollectiveKind::all_reduce, Bytes(bytes), Precision::fp32, all_ranks(topology))
+              .time.in_seconds();
+      CHECK(time > 0.8 * before);  // single sizes of the measurement stand out by as much
+      CHECK(time > static_cast<double>(bytes) / rate.bytes_per_second() * 0.75);
+      before = time;
+    }
+  }
 }
 
 // Two nodes of one GPU at 25 Gbit/s: threads that only send or only receive reach the line's 2.94 GB/s, those
