@@ -172,7 +172,7 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
       alone.*bound = group.greatest(alone.*bound);
 
     InterferenceRequest ask = request;
-    ask.seconds = std::max(0.0, request.seconds - (context.clock.now() - start));
+    ask.seconds = group.least(std::max(0.0, request.seconds - (context.clock.now() - start)));
     std::vector<InterferenceEntry> entries = interference_by_size(session, group, communicator, plan, ask);
     if (group.rank() != 0) return;
     run.entries = std::move(entries);
