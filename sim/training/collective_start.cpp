@@ -5,12 +5,22 @@
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace foretrain {
+namespace {
+
+// Half of its repetitions lie apart by as much as tells nothing of a difference of two times.
+bool is_doubtful(const Sample& sample) {
+  constexpr double most = 0.25;
+  return (sample.high - sample.low) / 2 > most * sample.median;
+}
+
+}  // namespace
 
 double collective_start(const Profile& profile, const std::string& kind, std::int64_t bytes, int ranks,
                         int nodes, double line_rate, double otherwise) {
-  std::map<std::int64_t, double> points;  // by bytes, of the nearest setting
+  std::map<std::int64_t, double> points, doubtful;  // by bytes, of the nearest setting
   std::tuple<bool, double, int> best{true, 0, 0};
   double measured_rate = 0;
   for (const CollectiveEntry& entry : profile.collectives) {
@@ -19,13 +29,17 @@ double collective_start(const Profile& profile, const std::string& kind, std::in
     const double off =
         line_rate > 0 && entry.line_rate > 0 ? std::fabs(std::log(entry.line_rate / line_rate)) : 0;
     const std::tuple<bool, double, int> rank{entry.element != "fp32", off, std::abs(entry.ranks - ranks)};
-    if (points.empty() || rank < best) {
+    if ((points.empty() && doubtful.empty()) || rank < best) {
       points.clear();
+      doubtful.clear();
       best = rank;
       measured_rate = entry.line_rate;
     }
-    if (rank == best) points[entry.bytes] = entry.isolated.median - entry.time.median;
+    if (rank != best) continue;
+    const bool is_known = !is_doubtful(entry.isolated) && !is_doubtful(entry.time);
+    (is_known ? points : doubtful)[entry.bytes] = entry.isolated.median - entry.time.median;
   }
+  if (points.empty()) points = std::move(doubtful);
   if (points.empty()) return otherwise;
   // What a burst passes at once a faster line would have taken less time for.
   const double faster = measured_rate > 0 && line_rate > measured_rate ? measured_rate / line_rate : 1;
