@@ -257,6 +257,18 @@ struct CollectiveModel::State {
     return estimate;
   }
 
+  // How much longer it takes over a line of that share of the rate, by the fits over the measured sizes.
+  std::optional<double> on_slower_line(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                                       NcclProtocol protocol, const CollectivePlacement& where, double share,
+                                       double bytes) const {
+    CollectivePlacement slower = where;
+    slower.line_rate *= share;
+    const auto at_here = measured->fitted(kind, algorithm, protocol, where, bytes);
+    const auto there = measured->fitted(kind, algorithm, protocol, slower, bytes);
+    if (!at_here || !there) return std::nullopt;
+    return there->seconds / at_here->seconds;
+  }
+
   // What was measured holds for a plain network of its name, and for the links of the machine that was
   // measured. Where the cluster described has slower wires or longer ways, these count.
   void heed_description(Group& group, CollectiveKind kind, CollectiveAlgorithm algorithm,
@@ -278,6 +290,16 @@ struct CollectiveModel::State {
       const double step = measured->step_latency(protocol, where).value_or(way);
       const bool is_longer = way > surely * step;
       if (asked <= alike * plain && !is_longer) return;
+      if (const auto carried = is_longer
+                                   ? std::nullopt
+                                   : on_slower_line(kind, algorithm, protocol, where, plain / asked, bytes)) {
+        estimate.seconds *= std::max(1.0, *carried);
+        estimate.relative_uncertainty = combine(estimate.relative_uncertainty, network_doubt);
+        estimate.origin = Origin::fitted;
+        estimate.extrapolated = true;
+        estimate.range += estimate.range.empty() ? "" : ", on faster wires";
+        return;
+      }
       const int steps = steps_of(ranks, kind, algorithm).second;
       described = steps * (is_longer ? way : step) + on_wire * std::max(asked, plain);
     } else {
@@ -450,8 +472,12 @@ CollectiveCost CollectiveModel::cost(CollectiveKind kind, Bytes bytes, Precision
                                : std::nullopt;
     estimate =
         read ? *read : state.unmeasured(group, kind, pick.algorithm, pick.protocol, size, choice.measured);
-    if (estimate.origin != Origin::assumed && !state.measured->is_cpu())
-      state.heed_description(group, kind, pick.algorithm, pick.protocol, size, estimate);
+    if (estimate.origin != Origin::assumed && !state.measured->is_cpu()) {
+      // As it was measured, which may not be what NCCL's model picks.
+      const auto own = collective_algorithm(cost.algorithm);
+      state.heed_description(group, kind, own && has_algorithm(kind, *own) ? *own : pick.algorithm,
+                             nccl_protocol(cost.protocol).value_or(pick.protocol), size, estimate);
+    }
   }
   cost.time = Time::seconds(estimate.seconds);
   cost.origin = estimate.origin;
