@@ -20,6 +20,13 @@ std::optional<double> number_at(const json& object, const char* key) {
   return std::nullopt;
 }
 
+// A whole number from 0 to `most`, which an integer must hold.
+std::optional<std::int64_t> whole_at(const json& object, const char* key, double most) {
+  const auto number = number_at(object, key);
+  if (!number || !(*number >= 0 && *number <= most)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -46,16 +53,17 @@ NcclTestsLog read_nccl_tests_json(std::string_view text, const std::string& file
   const auto results = root.is_object() ? root.find("results") : root.end();
   if (!root.is_object() || results == root.end() || !results->is_array())
     throw Error(ErrorKind::input, file + ": has no list 'results', which nccl-tests -J writes");
+  constexpr double most_bytes = 1e18, most_ranks = 1e6, most_iterations = 1e6, most_version = 1e9;
   NcclTestsLog log;
   for (const json& result : *results) {
     if (!result.is_object()) continue;
     NcclTestsRow row;
-    const auto bytes = number_at(result, "size");
-    if (!bytes || *bytes < 0) {
+    const auto bytes = whole_at(result, "size", most_bytes);
+    if (!bytes) {
       ++log.broken_rows;
       continue;
     }
-    row.bytes = static_cast<std::int64_t>(*bytes);
+    row.bytes = *bytes;
     row.element = text_at(result, "type");
     row.operation = text_at(result, "redop");
     row.has_root = number_at(result, "root").value_or(-1) >= 0;
@@ -69,7 +77,9 @@ NcclTestsLog read_nccl_tests_json(std::string_view text, const std::string& file
   };
   for (const json& device : list("devices")) {
     if (!device.is_object()) continue;
-    const int rank = static_cast<int>(number_at(device, "rank").value_or(0));
+    const auto found = device.contains("rank") ? whole_at(device, "rank", most_ranks) : 0;
+    if (!found) continue;
+    const int rank = static_cast<int>(*found);
     log.first_ranks += rank == 0;
     log.host_of_rank[rank] = text_at(device, "hostname");
     log.gpu = text_at(device, "device_info");
@@ -86,10 +96,9 @@ NcclTestsLog read_nccl_tests_json(std::string_view text, const std::string& file
     if (line.starts_with("NCCL_") && equals != std::string::npos)
       log.environment[line.substr(0, equals)] = line.substr(equals + 1);
   }
-  if (const auto code = number_at(root, "nccl_version"))
-    log.version = nccl_version_text(static_cast<std::int64_t>(*code));
+  if (const auto code = whole_at(root, "nccl_version", most_version)) log.version = nccl_version_text(*code);
   if (const auto config = root.find("config"); config != root.end() && config->is_object()) {
-    log.iterations = static_cast<int>(number_at(*config, "iterations").value_or(0));
+    log.iterations = static_cast<int>(whole_at(*config, "iterations", most_iterations).value_or(0));
     log.is_blocking = text_at(*config, "blocking_collectives") == "true";
   }
   if (const auto average = root.find("average_bus_bandwidth"); average != root.end() && average->is_object())

@@ -229,6 +229,18 @@ TEST_CASE("what is no measurement of a collective is refused with the reason") {
   CHECK(refusal(cpu) != "");
 }
 
+TEST_CASE("numbers of a JSON log that no integer holds are left out, a row of them with them") {
+  std::vector<std::string> notes;
+  const std::size_t rows = imported(json, {}, &notes).collectives.size();
+  for (const char* huge : {"1.63e67", "\"1e300\"", "-4e30"}) {
+    CAPTURE(huge);
+    std::string text = json;
+    const std::size_t at = text.find("\"size\":") + 7;
+    text.replace(at, text.find(',', at) - at, huge);
+    CHECK(imported(text, {}, &notes).collectives.size() == rows - 1);
+  }
+}
+
 TEST_CASE("several nodes need the speed of what joins them") {
   std::string log = ranks + with_root;
   for (std::size_t at = log.find("#  Rank  2"); (at = log.find("alpha", at)) != std::string::npos;)
