@@ -406,24 +406,21 @@ Calibration calibrate_across_processes(device::Backend& backend, Clock& clock, c
     if (request.model)
       measure_interferences_across(run, backend, session, group, subsets.front().placement, request,
                                    budget * for_interference / (for_interference + for_collectives));
-    if (!request.collectives) {
-      run.note_clocks(false);
-      run.save(true);
-      return run.take();
+    if (request.collectives) {
+      CollectiveOptions options;
+      options.more_bytes = bucket_sizes(request);
+      options.seconds = group.least(budget - run.spent());
+      if (backend.name() == "cpu") keep_to_gloo(options);
+      const double memory = group.least(run.run().machine.memory_bytes);
+      while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
+      const SuiteHooks suite{[&](const std::string& text) { run.progress("collectives, " + text); },
+                             [&](const std::string& text) { run.warn(text); },
+                             [&](const std::vector<CollectiveEntry>& entries) {
+                               append(run.profile().collectives, entries);
+                               run.save(false);
+                             }};
+      measure_collectives(session, group, backend, subsets, options, true, suite);
     }
-    CollectiveOptions options;
-    options.more_bytes = bucket_sizes(request);
-    options.seconds = group.least(budget - run.spent());
-    if (backend.name() == "cpu") keep_to_gloo(options);
-    const double memory = group.least(run.run().machine.memory_bytes);
-    while (memory > 0 && static_cast<double>(options.most_bytes) * 4 > memory) options.most_bytes /= 2;
-    const SuiteHooks suite{[&](const std::string& text) { run.progress("collectives, " + text); },
-                           [&](const std::string& text) { run.warn(text); },
-                           [&](const std::vector<CollectiveEntry>& entries) {
-                             append(run.profile().collectives, entries);
-                             run.save(false);
-                           }};
-    measure_collectives(session, group, backend, subsets, options, true, suite);
     run.note_clocks(false);
     run.save(true);
   } catch (const Interrupted&) {

@@ -43,17 +43,12 @@ Sample less(const Sample& sample, double correction) {
   return result;
 }
 
-double relative_error(const Sample& median) {
-  if (!(median.median > 0)) return 1;
-  return (median.high - median.low) / 2 / median.median;
-}
-
 bool StopRule::done(std::span<const double> values, double seconds_spent) const {
   const int count = static_cast<int>(values.size());
   if (count >= most) return true;
   if (seconds_spent >= seconds && count >= least_in_time) return true;
   if (count < least) return false;
-  return calibrate::relative_error(summarize({values.begin(), values.end()})) <= relative_error;
+  return foretrain::relative_error(summarize({values.begin(), values.end()})) <= relative_error;
 }
 
 int repetitions_in(double seconds, double each, int least, int most) {

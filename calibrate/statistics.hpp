@@ -17,9 +17,6 @@ Sample summarize(std::vector<double> values);
 // Each value less `correction`, and never below zero: what remains after the instrument's part is taken out.
 Sample less(const Sample& sample, double correction);
 
-// Half the width of the median's bounds over the median; 1 where the median is not positive.
-double relative_error(const Sample& median);
-
 // When to stop repeating: at a bounded error of the median, or at the limits.
 struct StopRule {
   double relative_error = 0.005;

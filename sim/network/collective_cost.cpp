@@ -129,11 +129,6 @@ struct CollectiveModel::State {
     return placement;
   }
 
-  bool reports_line_rate() const {
-    const double rate = topology->network.bandwidth.bytes_per_second();
-    return std::abs(topology->network.reported.bytes_per_second() / rate - 1) < 0.01;
-  }
-
   static bool goes_by_rounds(CollectiveAlgorithm algorithm) {
     return algorithm == CollectiveAlgorithm::halving_doubling ||
            algorithm == CollectiveAlgorithm::hierarchical || algorithm == CollectiveAlgorithm::in_network ||
@@ -386,8 +381,11 @@ struct CollectiveModel::State {
       if (curve == nullptr || !curve->contains(bytes)) continue;
       // NCCL chooses by what the NIC reports: where that is the line rate, it was another one there.
       const RankGroup& ranks = group.wires->ranks;
-      const double reported = topology->network.reported.bytes_per_second() * factors.network *
-                              (reports_line_rate() ? line_rate / here.line_rate : 1);
+      const NetworkDescription& network = topology->network;
+      const bool reports_line_rate =
+          is_same_line_rate(network.reported.bytes_per_second(), network.bandwidth.bytes_per_second());
+      const double reported = network.reported.bytes_per_second() * factors.network *
+                              (reports_line_rate ? line_rate / here.line_rate : 1);
       const NcclModel chose =
           measured->model(ranks.ranks, ranks.nodes, topology->nics_per_node, Rate(reported));
       if (!measured->is_cpu()) {

@@ -16,7 +16,6 @@ namespace {
 
 // Sizes from which a collective over a network is limited by its wire, for the efficiency of the network.
 constexpr double wire_bound_bytes = 16e6;
-constexpr double same_rate = 0.005;
 // Of what the transport leaves of the line: above it the line is the limit. By how much more of the line
 // threads carry that only send or only receive, where it is they that limit the others.
 constexpr double near_line = 0.9, one_way_gain = 1.1;
@@ -122,6 +121,11 @@ double seconds_of_step(const std::vector<Row>& rows, const std::vector<Collectiv
 
 }  // namespace
 
+bool is_same_line_rate(double a, double b) {
+  constexpr double same = 0.005;
+  return std::abs(a / b - 1) < same;
+}
+
 double node_share(CollectiveKind kind, CollectiveAlgorithm algorithm, int ranks, int nodes) {
   if (algorithm == CollectiveAlgorithm::tree) return std::min(2.0, 0.5 * nodes);
   if (kind == CollectiveKind::all_to_all) {
@@ -172,7 +176,7 @@ CollectiveMeasurements::CollectiveMeasurements(const Profile* profile, NcclSyste
   for (const CollectiveEntry& entry : profile->collectives) {
     if (entry.nodes < 2 || !(entry.line_rate > 0)) continue;
     std::vector<double>& rates = rates_[transport_of(entry.network)];
-    const auto same = [&entry](double rate) { return std::abs(rate / entry.line_rate - 1) < same_rate; };
+    const auto same = [&entry](double rate) { return is_same_line_rate(rate, entry.line_rate); };
     if (std::none_of(rates.begin(), rates.end(), same)) rates.push_back(entry.line_rate);
   }
   for (auto& [transport, rates] : rates_) std::sort(rates.begin(), rates.end());
@@ -210,7 +214,7 @@ std::vector<CollectiveMeasurements::Neighbour> CollectiveMeasurements::measured_
   const std::vector<double>& rates = found->second;
   const double asked = placement.line_rate;
   for (const double rate : rates)
-    if (std::abs(rate / asked - 1) < same_rate) return {{rate, 1}};
+    if (is_same_line_rate(rate, asked)) return {{rate, 1}};
   const auto above = std::lower_bound(rates.begin(), rates.end(), asked);
   if (above == rates.begin()) return {{*above, 1}};
   if (above == rates.end()) return {{rates.back(), 1}};
@@ -422,7 +426,7 @@ std::optional<FittedTime> CollectiveMeasurements::fitted(CollectiveKind kind, Co
     if (!time.range.empty()) time.range += "; ";
     time.range +=
         fmt::format("{} ranks, {} to {}", ranks, format_bytes(fit.least_bytes), format_bytes(fit.most_bytes));
-    if (is_between && std::abs(each.line_rate / placement.line_rate - 1) > same_rate)
+    if (is_between && !is_same_line_rate(each.line_rate, placement.line_rate))
       time.range += " at " + format_bit_rate(Rate(each.line_rate));
   }
   if (fits.size() > 1) time.seconds = std::exp(logarithm);

@@ -26,6 +26,9 @@ struct CollectivePlacement {
   double host_rate = 0;  // bytes a second that one rank's network thread sends and receives; 0: no limit
 };
 
+// Of networks that differ by their reading of a rate alone.
+bool is_same_line_rate(double a, double b);
+
 // Ways in which the time of a collective grows: what a fit multiplies.
 struct CollectiveTerms {
   double steps = 0;  // one after the other: within the node, or between nodes where there are several

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 
 #include "sim/base/error.hpp"
@@ -143,13 +142,8 @@ class SendGraph {
     add_order(earlier, head >= 0 ? head : later);
   }
 
-  // Messages, of what the engine has started.
-  std::uint64_t messages() const { return engine_.started() - heads_; }
-
-  void add_order(int earlier, int later) {
-    sends_[static_cast<std::size_t>(earlier)].before.push_back(later);
-    ++sends_[static_cast<std::size_t>(later)].waits_for;
-  }
+  // Of what the engine has started those that are no messages.
+  std::uint64_t heads() const { return heads_; }
 
   void run() {
     for (std::size_t i = 0; i < sends_.size(); ++i) {
@@ -170,6 +164,11 @@ class SendGraph {
   }
 
  private:
+  void add_order(int earlier, int later) {
+    sends_[static_cast<std::size_t>(earlier)].before.push_back(later);
+    ++sends_[static_cast<std::size_t>(later)].waits_for;
+  }
+
   struct Send {
     int route = 0;
     double bytes = 0;
@@ -295,13 +294,8 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
   const auto size = static_cast<double>(bytes.count());
   const int pieces = std::max(1, options.pieces), rings = std::max(1, options.rings);
   const double n = group.ranks;
-  std::optional<std::uint64_t> messages;  // of a graph of sends
+  SendGraph graph(engine, routes, group);
   if (group.ranks > 1 && bytes.count() > 0) {
-    SendGraph graph(engine, routes, group);
-    const auto run = [&] {
-      graph.run();
-      messages = graph.messages();
-    };
     const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
     if (algorithm == CollectiveAlgorithm::tree) {
       check_size(4 * n * pieces * rings);
@@ -313,24 +307,24 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
           add_tree(graph, rank_tree(group, nodes, orders, pair), size / 2 / rings, pieces);
         }
       }
-      run();
+      graph.run();
     } else if (algorithm == CollectiveAlgorithm::in_network) {
       check_size(8 * n * pieces);
       add_in_network(graph, topology, routes, group, size, pieces);
-      run();
+      graph.run();
     } else if (const std::vector<Round> all = rounds(kind, algorithm, group); !all.empty()) {
       double sends = 0;
       for (const Round& round : all) sends += static_cast<double>(round.transfers.size()) * round.repeat;
       check_size(sends);
       std::vector<std::vector<int>> gates(static_cast<std::size_t>(group.ranks));
       graph.add_rounds(all, size, gates);
-      run();
+      graph.run();
     } else if (algorithm == CollectiveAlgorithm::direct) {
       check_size(n * n);
       for (const Transfer& each : transfers(kind, algorithm, group)) {
         graph.add_stream(each.from, each.to, size * each.share, 1);
       }
-      run();
+      graph.run();
     } else if (is_chain) {
       check_size(n * pieces * rings);
       for (std::vector<int>& order : ring_orders(group, rings)) {
@@ -340,14 +334,14 @@ StepwiseResult replay_stepwise(const Topology& topology, Routes& routes, Collect
         if (is_reduce) std::reverse(order.begin(), order.end());  // the root first, its neighbour last
         add_chain(graph, order, is_reduce, size / rings, pieces);
       }
-      run();
+      graph.run();
     } else {
       const int steps = ring_steps(kind, group.ranks);
       check_size(n * steps * rings);
       run_rings(engine, routes, group, steps, size, rings);
     }
   }
-  return {engine.now(), engine.bytes_by_link(), messages.value_or(engine.started())};
+  return {engine.now(), engine.bytes_by_link(), engine.started() - graph.heads()};
 }
 
 }  // namespace foretrain

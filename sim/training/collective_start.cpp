@@ -1,5 +1,6 @@
 #include "sim/training/collective_start.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -10,11 +11,8 @@
 namespace foretrain {
 namespace {
 
-// Half of its repetitions lie apart by as much as tells nothing of a difference of two times.
-bool is_doubtful(const Sample& sample) {
-  constexpr double most = 0.25;
-  return (sample.high - sample.low) / 2 > most * sample.median;
-}
+// A median that is known no better tells nothing of a difference of two times.
+constexpr double doubtful_error = 0.25;
 
 }  // namespace
 
@@ -36,7 +34,8 @@ double collective_start(const Profile& profile, const std::string& kind, std::in
       measured_rate = entry.line_rate;
     }
     if (rank != best) continue;
-    const bool is_known = !is_doubtful(entry.isolated) && !is_doubtful(entry.time);
+    const bool is_known =
+        std::max(relative_error(entry.isolated), relative_error(entry.time)) <= doubtful_error;
     (is_known ? points : doubtful)[entry.bytes] = entry.isolated.median - entry.time.median;
   }
   if (points.empty()) points = std::move(doubtful);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "sim/network/collective_measurements.hpp"
 #include "sim/training/overlap_fit.hpp"
 
 namespace foretrain {
@@ -19,8 +20,6 @@ double distance(double a, double b) {
   return std::fabs(std::log2(std::max(a, 1.0)) - std::log2(std::max(b, 1.0)));
 }
 
-constexpr double same_rate = 0.015;  // of the logarithm to base 2: one per cent
-
 }  // namespace
 
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
@@ -30,16 +29,16 @@ Interference interference_of(const Profile& profile, const std::string& model, P
   std::tuple<double, bool, bool, double, double> best;
   for (const InterferenceEntry& entry : profile.interference) {
     if ((entry.nodes > 1) != is_between) continue;
-    const double rates = is_between ? distance(entry.line_rate, place.line_rate) : 0;
+    const bool is_same_rate = !is_between || is_same_line_rate(entry.line_rate, place.line_rate);
     const std::tuple<double, bool, bool, double, double> rank{
-        rates < same_rate ? 0 : rates, entry.model != model, entry.precision != precision,
-        distance(static_cast<double>(entry.batch), static_cast<double>(batch)),
+        is_same_rate ? 0 : distance(entry.line_rate, place.line_rate), entry.model != model,
+        entry.precision != precision, distance(static_cast<double>(entry.batch), static_cast<double>(batch)),
         distance(static_cast<double>(entry.bytes), static_cast<double>(bytes))};
     if (out.origin != Origin::assumed && rank >= best) continue;
     best = rank;
     out.compute = std::max(1.0, entry.compute_slowdown.median);
     out.collective = std::max(1.0, entry.collective_slowdown.median);
-    out.origin = entry.model == model && rates < same_rate ? Origin::measured : Origin::fitted;
+    out.origin = entry.model == model && is_same_rate ? Origin::measured : Origin::fitted;
   }
   if (!is_between) {
     out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, place.ranks);

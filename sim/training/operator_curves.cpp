@@ -27,8 +27,7 @@ void add_timing(PassCurve& curve, std::int64_t at, const PassTiming& timing) {
   curve.host[at] = timing.host.median;
   curve.launches[at] = timing.launches;
   if (timing.device.median > 0) {
-    curve.relative_error =
-        std::max(curve.relative_error, (timing.device.high - timing.device.low) / 2 / timing.device.median);
+    curve.relative_error = std::max(curve.relative_error, relative_error(timing.device));
   }
 }
 

@@ -25,6 +25,10 @@ struct Sample {
   double spread = 0;
   int repetitions = 0;
 };
+// Half the width of the median's bounds over the median; 1 where the median is not positive.
+inline double relative_error(const Sample& sample) {
+  return sample.median > 0 ? (sample.high - sample.low) / 2 / sample.median : 1;
+}
 
 // One direction of one operator: time on the device, time of the host to launch it, number of launches.
 struct PassTiming {

@@ -35,6 +35,14 @@ layers:
   - softmax_cross_entropy: { name: loss }
 )";
 
+Profile profile_in(const std::string& file) {
+  Diagnostics diagnostics;
+  auto profile = read_profile(file, diagnostics);
+  diagnostics.throw_errors();
+  REQUIRE(profile);
+  return std::move(*profile);
+}
+
 }  // namespace
 
 TEST_CASE("calibrate tells wrong usage apart from a missing device, and writes nothing") {
@@ -84,16 +92,13 @@ TEST_CASE("calibrate measures on the reference backend, and extends what it wrot
   CAPTURE(extended.err);
   REQUIRE(extended.status == 0);
 
-  Diagnostics diagnostics;
-  const auto profile = read_profile(out, diagnostics);
-  diagnostics.throw_errors();
-  REQUIRE(profile);
-  CHECK(profile->device == "reference");
-  CHECK(profile->runs.size() == 2);
-  CHECK(profile->steps.size() == 2);
-  CHECK(profile->operators.size() == 2 * 7);
-  CHECK(profile->runs[0].command.find("--batch 4") != std::string::npos);
-  for (const OperatorEntry& entry : profile->operators)
+  const Profile profile = profile_in(out);
+  CHECK(profile.device == "reference");
+  CHECK(profile.runs.size() == 2);
+  CHECK(profile.steps.size() == 2);
+  CHECK(profile.operators.size() == 2 * 7);
+  CHECK(profile.runs[0].command.find("--batch 4") != std::string::npos);
+  for (const OperatorEntry& entry : profile.operators)
     if (entry.layer == "conv") CHECK(entry.passes[0].device.median > 0);
 }
 
@@ -122,13 +127,10 @@ TEST_CASE("calibrate measures over a network what passes and exchange cost each 
   const Finished done = on_both("ethernet 1gbit tcp");
   CAPTURE(done.err);
   REQUIRE(done.status == 0);
-  Diagnostics diagnostics;
-  const auto profile = read_profile(out, diagnostics);
-  diagnostics.throw_errors();
-  REQUIRE(profile);
-  CHECK(profile->steps.empty());
-  REQUIRE(profile->interference.size() == 1);
-  const InterferenceEntry& entry = profile->interference[0];
+  const Profile profile = profile_in(out);
+  CHECK(profile.steps.empty());
+  REQUIRE(profile.interference.size() == 1);
+  const InterferenceEntry& entry = profile.interference[0];
   CHECK(entry.nodes == 2);
   CHECK(entry.ranks == 2);
   CHECK(entry.batch == 8);
