@@ -3,7 +3,7 @@
 
 usage: tools/campaign.py ROWS --list
        tools/campaign.py ROWS --slice NAME --out FOLDER [--profile NAME]... [--calibrated FOLDER] [--most-gpus N]
-                         [--most-rows-gpus N] [--steps N] [--warmup N] [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
+                         [--least-rows-gpus N] [--most-rows-gpus N] [--steps N] [--warmup N] [--soak SECONDS] [--program build/foretrain] [--device cuda] [--dry-run]
        tools/campaign.py ROWS --missing FOLDER
 
 A slice is one go on one machine: it calibrates what its rows need, apart and before, then predicts, trains and measures
@@ -14,7 +14,7 @@ communicators stay open. Rows over several nodes run under tools/nodes.sh and ne
 With --profile nothing is calibrated: rows are predicted from those profiles, later ones win. With --calibrated what an
 earlier slice left in FOLDER, in the same go on the same machine, is taken over, and only what it lacks is calibrated. With
 --most-gpus calibration sees no more GPUs than that, nor more nodes, whatever the rows use. With --most-rows-gpus only rows of
-so many GPUs are run: what a smaller machine can.
+so many GPUs at most are run, what a smaller machine can; with --least-rows-gpus those that are left.
 
 ROWS.yaml needs no YAML library here: `key: value` lines under `calibration:` and `rows:`, each entry one flow map a line,
     - { slice: a, group: nvlink, model: resnet50, precision: bf16, batch: 48, gpus: 2, nodes: 1, ... }
@@ -33,7 +33,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -140,14 +139,12 @@ def rate_for_nodes(rate):
     return re.sub(r"\s+|/s", "", rate).lower()
 
 
-def scenario_text(row, profiles, device="cuda", together=1.0):
+def scenario_text(row, profiles, device="cuda"):
     if row["nodes"] > 1:
-        # A virtual interface reports 10 Gbit/s whatever holds it back. Nodes made of one machine share its memory and the threads
-        # of its cores, as workers of one node do; the network's model knows nothing of that.
-        slow = f", slow_gpus: [{{ from: 0, to: {row['gpus'] - 1}, factor: {together:.3f} }}]" if together > 1 else ""
+        # A virtual interface reports 10 Gbit/s whatever holds it back.
         latency = "30 us" if device == "cpu" else "15 us"
         cluster = (f"{{ topology: ethernet-nodes, nodes: {row['nodes']}, gpus_per_node: {row['gpus'] // row['nodes']}, "
-                   f"network: {{ bandwidth: {with_unit(row['rate'])}, latency: {latency}, transport: tcp, reported: 10 Gbit/s }}{slow} }}")
+                   f"network: {{ bandwidth: {with_unit(row['rate'])}, latency: {latency}, transport: tcp, reported: 10 Gbit/s }} }}")
     elif device == "cpu":
         cluster = f"{{ topology: one-node, workers: {row['gpus']} }}"
     else:
@@ -157,27 +154,20 @@ def scenario_text(row, profiles, device="cuda", together=1.0):
             f"strategy: {{ kind: {row['strategy']} }}\n{sequence_text(row)}"
             + ("execution: { cuda_graph: true }\n" if row["cuda_graph"] else "")
             + (f"host: {{ processes: {row['processes']} }}\n" if row["processes"] else "")
-            + ("host: { threads: 1 }\n" if device == "cpu" else ""))
+            + host_text(row, device))
+
+
+def host_text(row, device):
+    """Nodes that are made of one machine share its memory and caches, as workers of one node do."""
+    if device != "cpu":
+        return ""
+    return "host: { threads: 1, shared: true }\n" if row["nodes"] > 1 else "host: { threads: 1 }\n"
 
 
 def with_unit(rate):
     """"100mbit" as a scenario writes it: "100 Mbit/s"."""
     found = re.fullmatch(r"(\d+)([kmg])bit", rate)
     return f"{found[1]} {found[2].upper().replace('K', 'k')}bit/s" if found else rate
-
-
-def slowed_together(profile, model):
-    """How much longer the model's step takes where workers compute on one machine's cores beside each other, else any
-    model's (tools/live.sh; the simulator counts it within a node by the same rule)."""
-    if not profile.exists():
-        return 1.0
-    with gzip.open(profile, "rt") as file:
-        measured = json.load(file)
-    alone = {(step["model"], step["batch"]): step["step_s"][0] for step in measured["steps"]}
-    ratios = [(each["model"], max(1.0, each["alone_s"][0] / alone[each["model"], each["batch"]]))
-              for each in measured.get("overlaps", []) if (each["model"], each["batch"]) in alone]
-    own = [ratio for of, ratio in ratios if of == model] or [ratio for _, ratio in ratios]
-    return statistics.median(own) if own else 1.0
 
 
 def sequence_text(row):
@@ -316,9 +306,8 @@ def network_profile(rate):
 
 def write_scenarios(rows, folder, given, device):
     for row in rows:
-        together = slowed_together(folder / "profile.json.gz", row["model"]) if device == "cpu" else 1.0
         profiles = given or ["profile.json.gz"] + ([network_profile(row["rate"])] if row["rate"] else [])
-        (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles, device, together))
+        (folder / f"{name_of(row)}.yaml").write_text(scenario_text(row, profiles, device))
 
 
 def compress_records(folder):
@@ -394,6 +383,7 @@ def main():
     parser.add_argument("--profile", action="append", default=[], help="predict from it in place of calibrating")
     parser.add_argument("--calibrated", metavar="FOLDER", help="take over the profiles of an earlier slice of this machine")
     parser.add_argument("--most-gpus", type=int, default=0, metavar="N", help="GPUs that calibration may see (default: all)")
+    parser.add_argument("--least-rows-gpus", type=int, default=0, metavar="N", help="leave out rows of fewer GPUs (default: none)")
     parser.add_argument("--most-rows-gpus", type=int, default=0, metavar="N", help="leave out rows of more GPUs (default: none)")
     parser.add_argument("--steps", type=int, default=0, metavar="N", help="counted steps of each run (default: the list's)")
     parser.add_argument("--warmup", type=int, default=0, metavar="N", help="steps before those (default: the list's)")
@@ -411,10 +401,11 @@ def main():
         own = [row for row in rows if row["slice"] == arguments.slice]
         if not own:
             raise Mistake(f"there is no slice '{arguments.slice}'; there are {', '.join(slices_of(rows))}")
-        if arguments.most_rows_gpus:
-            own = [row for row in own if row["gpus"] <= arguments.most_rows_gpus]
-            if not own:
-                raise Mistake(f"slice '{arguments.slice}' has no row of {arguments.most_rows_gpus} GPUs or fewer")
+        least, most = arguments.least_rows_gpus, arguments.most_rows_gpus or max(row["gpus"] for row in own)
+        own = [row for row in own if least <= row["gpus"] <= most]
+        if not own:
+            asked = f"{least} or more" if least > most else f"{least or 1} to {most}"
+            raise Mistake(f"slice '{arguments.slice}' has no row of {asked} GPUs")
         return run_slice(calibration, own, pathlib.Path(arguments.out) / arguments.slice, arguments)
     except (Mistake, OSError) as error:
         print(f"campaign.py: {error}", file=sys.stderr)

@@ -25,9 +25,9 @@ echo "Calibrating small-cnn on $workers of $(nproc) cores for about $seconds s" 
 "$program" calibrate --device cpu --model small-cnn --batch "$((batch / 2)),$batch" --threads 1 "${both[@]}" \
   --seconds "$seconds" --out live.json >/dev/null
 
-scenario() { # name cluster
-  printf 'model: small-cnn\nprofile: live.json\nprecision: fp32\nbatch: { per_worker: %s }\ncluster: %s\nhost: { threads: 1 }\n' \
-    "$batch" "$2" >"$1.yaml"
+scenario() { # name cluster [more of the host]
+  printf 'model: small-cnn\nprofile: live.json\nprecision: fp32\nbatch: { per_worker: %s }\ncluster: %s\nhost: { threads: 1%s }\n' \
+    "$batch" "$2" "${3:-}" >"$1.yaml"
 }
 run() { # name command...
   local name=$1 repeat
@@ -36,16 +36,6 @@ run() { # name command...
     "$@" "$program" run "$name.yaml" --device cpu --steps "$steps" --out "records/$name-$repeat.json.gz" >/dev/null 2>"run.log" || { status=$?; cat run.log >&2; exit $status; }
   done
 }
-# Nodes made of one machine share its memory and the threads of its cores, as workers of one node do; the network's
-# model knows nothing of that, so that it stands in their scenario.
-together=$(python3 - live.json <<'PYTHON'
-import json, statistics, sys
-profile = json.load(open(sys.argv[1]))
-alone = {(step["model"], step["batch"]): step["step_s"][0] for step in profile["steps"]}
-ratios = [each["alone_s"][0] / alone[each["model"], each["batch"]] for each in profile.get("overlaps", []) if (each["model"], each["batch"]) in alone]
-print(f"{max(1.0, statistics.median(ratios)) if ratios else 1.0:.3f}")
-PYTHON
-)
 mkdir -p records
 scenario one-worker '{ topology: one-node, workers: 1 }'
 run one-worker
@@ -59,7 +49,7 @@ if [ $workers -gt 1 ]; then
       # What a pass and its exchange cost each other there: with the network's threads on the very cores that compute.
       NODES_CORES=1 NODES_BURST=$burst "$nodes" 2 "$rate" 0 "$program" calibrate --device cpu --append --out live.json --model small-cnn \
         --batch "$batch" --network "ethernet $bandwidth tcp" >run.log 2>&1 || { status=$?; cat run.log >&2; exit $status; }
-      scenario "two-nodes-$rate" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: $bandwidth, latency: 30 us }, slow_gpus: [{ from: 0, to: 1, factor: $together }] }"
+      scenario "two-nodes-$rate" "{ topology: ethernet-nodes, nodes: 2, gpus_per_node: 1, network: { bandwidth: $bandwidth, latency: 30 us } }" ", shared: true"
       NODES_CORES=1 NODES_BURST=$burst run "two-nodes-$rate" "$nodes" 2 "$rate" 0
     done
   else

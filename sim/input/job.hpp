@@ -171,6 +171,7 @@ struct HostDescription {
   bool process_a_worker = false;  // neither: one process with a thread for each GPU
   int threads = 1;                // of a process that launch
   int cores = 0;                  // of a node; 0: as many as are wanted
+  bool shared = false;            // all nodes are made of one machine
 };
 
 }  // namespace foretrain

@@ -380,6 +380,7 @@ HostDescription read_host(const Fields& host) {
   made.process_a_worker = host.text("processes") == "per_gpu";
   made.threads = static_cast<int>(std::min<std::int64_t>(host.integer("threads").value_or(1), 1 << 20));
   made.cores = static_cast<int>(std::min<std::int64_t>(host.integer("cores").value_or(0), 1 << 20));
+  made.shared = host.boolean("shared").value_or(false);
   return made;
 }
 

@@ -65,7 +65,12 @@ const Schema& host_schema() {
                                      "with a thread for each GPU")),
        at_least(1, key("threads", Type::integer,
                        "of a process: on GPUs those that launch, on the cpu backend those of a worker", "1")),
-       at_least(1, key("cores", Type::integer, "cores of a node"))}};
+       at_least(1, key("cores", Type::integer, "cores of a node")),
+       key("shared", Type::boolean,
+           "all nodes are made of one machine (containers, network namespaces): their workers slow each "
+           "other "
+           "as those of one node do",
+           "false")}};
   return schema;
 }
 

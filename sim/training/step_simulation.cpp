@@ -93,12 +93,13 @@ StepSimulation::StepSimulation(const Scenario& scenario, const StepChange& chang
     compute_factors_.resize(static_cast<std::size_t>(workers_));
   }
   if (scenario.profile && scenario.model) {
-    const int a_node = (workers_ + nodes_ - 1) / std::max(1, nodes_);
-    crowding_ = crowding_of(*scenario.profile, scenario.model->name, scenario.precision, a_node);
+    const bool is_one_machine = scenario.host && scenario.host->shared;
+    const int together = is_one_machine ? workers_ : (workers_ + nodes_ - 1) / std::max(1, nodes_);
+    crowding_ = crowding_of(*scenario.profile, scenario.model->name, scenario.precision, together);
     if (crowding_.factor > 1) compute_factors_.resize(static_cast<std::size_t>(workers_), 1);
     for (double& factor : compute_factors_) factor *= crowding_.factor;
     // Processes wait as threads of one do: on two H200s steps took as long either way.
-    contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, a_node);
+    contention_ = launch_contention(*scenario.profile, scenario.model->name, scenario.precision, together);
   }
   has_many_speeds_ = std::set(compute_factors_.begin(), compute_factors_.end()).size() > many_speeds;
   const int accumulation = change.accumulation > 0 ? change.accumulation : scenario.strategy.accumulation;

@@ -227,6 +227,8 @@ TEST_CASE("a host has a process for each GPU, or one for all of few threads, whe
   }
   CHECK(host("processes: per_gpu").process_a_worker);
   CHECK(host("processes: one, threads: 2").one_process);
+  CHECK_FALSE(host("threads: 1").shared);
+  CHECK(host("shared: true").shared);
 }
 
 TEST_CASE("what is known and not simulated yet is never ignored in silence") {

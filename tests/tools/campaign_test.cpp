@@ -95,6 +95,22 @@ TEST_CASE("a smaller machine runs the rows that fit" * doctest::skip(!has_python
   CHECK(contains(one.out, "resnet50-bf16-48-ddp-1x1.yaml"));
 }
 
+TEST_CASE("a larger machine runs the rows that are left" * doctest::skip(!has_python())) {
+  const TemporaryFolder folder;
+  const std::string list = folder.write("rows.yaml", rows);
+  const auto with = [&](const std::string& least) {
+    return campaign({list, "--slice", "a", "--out", folder.path("out"), "--program", "true", "--dry-run",
+                     "--least-rows-gpus", least});
+  };
+  const Finished two = with("2");
+  REQUIRE_MESSAGE(two.status == 0, two.err);
+  CHECK(contains(two.out, "nodes.sh"));
+  CHECK_FALSE(contains(two.out, "resnet50-bf16-48-ddp-1x1.yaml"));
+  const Finished many = with("9");
+  CHECK(many.status == 2);
+  CHECK(contains(many.err, "slice 'a' has no row of 9 or more GPUs"));
+}
+
 TEST_CASE("a slice takes over what an earlier one calibrated" * doctest::skip(!has_python())) {
   const TemporaryFolder folder;
   const std::string list = folder.write("rows.yaml", rows);

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/input/job.hpp"
 #include "sim/network/changes.hpp"
 #include "sim/network/families.hpp"
 #include "sim/training/gpu_types.hpp"
@@ -392,6 +393,38 @@ TEST_CASE("workers on GPUs of another type take the times of its profile") {
   StepFactors plain;
   plain.plain = true;
   CHECK(simulation.run().replay.step == simulation.run(plain).replay.step);
+}
+
+TEST_CASE("workers of nodes that are made of one machine slow each other as those of one node do") {
+  auto crowded = std::make_shared<Profile>(*scenario_of(nvlink_node(1)).profile);
+  crowded->device = "cpu";
+  const std::string model = scenario_of(nvlink_node(1)).model->name;
+  StepEntry step;
+  step.model = model;
+  step.precision = Precision::bf16;
+  step.batch = 32;
+  step.step.median = predict(scenario_of(nvlink_node(1)), {.remedies = false}).step.time;
+  OverlapEntry four;
+  four.model = model;
+  four.precision = Precision::bf16;
+  four.batch = 32;
+  four.ranks = 4;
+  four.alone.median = 1.6 * step.step.median;  // 0.2 for each other
+  crowded->steps.push_back(step);
+  crowded->overlaps.push_back(four);
+  const auto kernels = [&](int nodes, int workers, bool is_shared) {
+    Scenario scenario = scenario_of(ethernet_nodes(nodes, workers, ethernet(100)));
+    scenario.profile = crowded;
+    scenario.strategy.kind = StrategyKind::independent;
+    scenario.host = std::make_shared<const HostDescription>(HostDescription{.shared = is_shared});
+    return predict(scenario, {.remedies = false}).step.time / step.step.median;
+  };
+  CHECK(kernels(2, 1, false) == test::approx(1.0).epsilon(1e-3));
+  CHECK(kernels(2, 1, true) == test::approx(1.2).epsilon(1e-3));
+  CHECK(kernels(2, 2, false) == test::approx(1.2).epsilon(1e-3));
+  CHECK(kernels(2, 2, true) == test::approx(1.6).epsilon(1e-3));
+  CHECK(kernels(4, 1, true) == test::approx(1.6).epsilon(1e-3));
+  CHECK(kernels(1, 4, true) == test::approx(1.6).epsilon(1e-3));
 }
 
 // Drift of the device and what workers did to each other are doubts of the same kernels: 0.8 of them each,
