@@ -13,7 +13,7 @@ import gzip
 import json
 import sys
 
-from append_collectives import gpu_types, lines_of, read
+from append_measured import gpu_types, lines_of, read
 
 
 def places(profile):

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <tuple>
+#include <vector>
 
+#include "sim/base/quantile.hpp"
 #include "sim/network/collective_measurements.hpp"
 #include "sim/training/overlap_fit.hpp"
 
@@ -20,25 +23,55 @@ double distance(double a, double b) {
   return std::fabs(std::log2(std::max(a, 1.0)) - std::log2(std::max(b, 1.0)));
 }
 
+// The entry of the nearest precision, batch and bytes, null where there is none.
+const InterferenceEntry* nearest(const std::vector<const InterferenceEntry*>& entries, Precision precision,
+                                 std::int64_t batch, std::int64_t bytes) {
+  const auto rank = [&](const InterferenceEntry* entry) {
+    return std::tuple(entry->precision != precision,
+                      distance(static_cast<double>(entry->batch), static_cast<double>(batch)),
+                      distance(static_cast<double>(entry->bytes), static_cast<double>(bytes)));
+  };
+  const auto found = std::min_element(entries.begin(), entries.end(),
+                                      [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
+  return found == entries.end() ? nullptr : *found;
+}
+
+// Entries of a node, or of those between nodes the ones whose line rate is nearest.
+std::vector<const InterferenceEntry*> entries_for(const Profile& profile, const InterferencePlace& place) {
+  std::vector<const InterferenceEntry*> entries;
+  double least = 0;
+  for (const InterferenceEntry& entry : profile.interference) {
+    if ((entry.nodes > 1) != (place.nodes > 1)) continue;
+    const bool is_same = place.nodes == 1 || is_same_line_rate(entry.line_rate, place.line_rate);
+    const double away = is_same ? 0 : distance(entry.line_rate, place.line_rate);
+    if (!entries.empty() && away > least) continue;
+    if (!entries.empty() && away < least) entries.clear();
+    least = away;
+    entries.push_back(&entry);
+  }
+  return entries;
+}
+
 }  // namespace
 
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
                              std::int64_t batch, std::int64_t bytes, const InterferencePlace& place) {
-  Interference out;
   const bool is_between = place.nodes > 1;
-  std::tuple<double, bool, bool, double, double> best;
-  for (const InterferenceEntry& entry : profile.interference) {
-    if ((entry.nodes > 1) != is_between) continue;
+  std::map<std::string, std::vector<const InterferenceEntry*>> by_model;
+  for (const InterferenceEntry* entry : entries_for(profile, place)) by_model[entry->model].push_back(entry);
+  Interference out;
+  std::vector<double> compute, collective;
+  for (const auto& [of, entries] : by_model) {
+    if (by_model.contains(model) && of != model) continue;
+    const InterferenceEntry& entry = *nearest(entries, precision, batch, bytes);
+    compute.push_back(std::max(1.0, entry.compute_slowdown.median));
+    collective.push_back(std::max(1.0, entry.collective_slowdown.median));
     const bool is_same_rate = !is_between || is_same_line_rate(entry.line_rate, place.line_rate);
-    const std::tuple<double, bool, bool, double, double> rank{
-        is_same_rate ? 0 : distance(entry.line_rate, place.line_rate), entry.model != model,
-        entry.precision != precision, distance(static_cast<double>(entry.batch), static_cast<double>(batch)),
-        distance(static_cast<double>(entry.bytes), static_cast<double>(bytes))};
-    if (out.origin != Origin::assumed && rank >= best) continue;
-    best = rank;
-    out.compute = std::max(1.0, entry.compute_slowdown.median);
-    out.collective = std::max(1.0, entry.collective_slowdown.median);
-    out.origin = entry.model == model && is_same_rate ? Origin::measured : Origin::fitted;
+    out.origin = of == model && is_same_rate ? Origin::measured : Origin::fitted;
+  }
+  if (!compute.empty()) {
+    out.compute = median(compute);
+    out.collective = median(collective);
   }
   if (!is_between) {
     out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, place.ranks);

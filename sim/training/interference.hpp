@@ -20,10 +20,11 @@ struct Interference {
   Origin origin = Origin::assumed;
 };
 
-// Of the entries of a node, or of those between nodes, the nearest in line rate, model, precision, batch and
-// bytes, in this order; within a node its effect on kernels is scaled by what it is worth in a step
-// (interference_scale() of overlap_fit.hpp). Factors below 1 are noise and count as 1. Where the profile has
-// none: 1 and 1, assumed; for GPUs between nodes a fitted one (see the .cpp).
+// Of the entries of a node, or of those between nodes and nearest in line rate: the model's of the nearest
+// precision, batch and bytes, or the median of what other models' say so; within a node its effect on kernels
+// is scaled by what it is worth in a step (interference_scale() of overlap_fit.hpp). Factors below 1 are
+// noise and count as 1. Where the profile has none: 1 and 1, assumed; for GPUs between nodes a fitted one
+// (see the .cpp).
 Interference interference_of(const Profile& profile, const std::string& model, Precision precision,
                              std::int64_t batch, std::int64_t bytes, const InterferencePlace& place);
 

@@ -45,8 +45,8 @@ Prediction predicted(const std::string& text) {
   try {
     out.result = predict_job(*out.scenario);
   } catch (const Error& error) {
-    CHECK_MESSAGE(error.kind() != ErrorKind::failure, error.what());
-    CHECK_MESSAGE(error.kind() != ErrorKind::bound, error.what());
+    CHECK_MESSAGE(error.kind() != ErrorKind::failure, std::string(error.what()));
+    CHECK_MESSAGE(error.kind() != ErrorKind::bound, std::string(error.what()));
     out.error = error.what();
   }
   return out;

@@ -49,6 +49,24 @@ TEST_CASE("a network's interference is that of the nearest rate, before that of 
   CHECK(of(profile, "m", {2, 1, 0}).compute == approx(1.5));
 }
 
+TEST_CASE("a model without interference of its own loses what is between those of others") {
+  Profile profile;
+  profile.device = "cuda";
+  profile.interference = {entry("a", 2, 125e6, 1.02, 1), entry("b", 2, 125e6, 1.14, 1.3),
+                          entry("c", 2, 125e6, 1.05, 1.1), entry("d", 2, 1.25e9, 2, 2)};
+  profile.interference.push_back(entry("a", 2, 125e6, 1.5, 1.5));
+  profile.interference.back().batch = 64;  // farther
+  const Interference found = of(profile, "m", {2, 2, 125e6});
+  CHECK(found.compute == approx(1.05));
+  CHECK(found.collective == approx(1.1));
+  CHECK(found.origin == Origin::fitted);
+  CHECK(of(profile, "b", {2, 2, 125e6}).compute == approx(1.14));
+  // Within a node as well.
+  for (InterferenceEntry& each : profile.interference) each.nodes = 1;
+  profile.interference.pop_back();
+  CHECK(of(profile, "m", {2, 1, 0}).compute == approx((1.05 + 1.14) / 2));
+}
+
 TEST_CASE("a profile without interference between nodes has none, but for what GPUs were once seen to lose") {
   Profile profile;
   profile.interference = {entry("m", 1, 0, 1.5, 1.2)};

@@ -18,9 +18,9 @@ using namespace foretrain::test;
 
 namespace {
 
-// Of the gradients' norm. One kind of layer between two others keeps to the arithmetic's; in networks of some
-// depth roundings add up (2.1e-5 was seen).
-constexpr double of_a_layer = 1e-5, of_a_network = 5e-5;
+// Of the gradients' norm. One kind of layer between two others keeps to the arithmetic's (1.3e-5 was seen
+// where AVX2 adds up 4,608 products); in networks of some depth roundings add up (2.1e-5 was seen).
+constexpr double of_a_layer = 2e-5, of_a_network = 5e-5;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ TEST_CASE("gradients of the cpu backend in bf16 agree with the reference where t
     worker->build(tiny_cnn(), options_of(tiny_cnn(), Precision::bf16));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::unavailable);
-    MESSAGE("skipped: " << error.what());
+    MESSAGE("skipped: " << std::string(error.what()));
     return;
   }
   for (const LayerCase& c : layer_cases())
