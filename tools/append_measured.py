@@ -29,6 +29,12 @@ def lines_of(value):
     return "[\n  " + ",\n  ".join(json.dumps(each, **compact) for each in value) + "\n]"
 
 
+def write(path, profile):
+    text = "{\n" + ",\n".join(f"{json.dumps(key)}: {lines_of(value)}" for key, value in profile.items()) + "\n}\n"
+    with open(path, "wb") as file:
+        file.write(gzip.compress(text.encode(), mtime=0))
+
+
 def gpu_types(profile):
     return {run["machine"]["gpu"] for run in profile["runs"]}
 
@@ -88,9 +94,7 @@ def main():
             added, runs = append(profile, source, "interference", interference_of, runs_of_interference, arguments.interference)
     except Refused as error:
         sys.exit(f"append_measured.py: {arguments.source}: {error}")
-    text = "{\n" + ",\n".join(f"{json.dumps(key)}: {lines_of(value)}" for key, value in profile.items()) + "\n}\n"
-    with open(arguments.profile, "wb") as file:
-        file.write(gzip.compress(text.encode(), mtime=0))
+    write(arguments.profile, profile)
     print(f"{len(added)} entries of {len(runs)} runs")
 
 

@@ -9,11 +9,9 @@ usage: tools/join_profiles.py OUT.json.gz NAME FROM.json.gz...
 length.
 """
 import argparse
-import gzip
-import json
 import sys
 
-from append_measured import gpu_types, lines_of, read
+from append_measured import gpu_types, read, write
 
 
 def places(profile):
@@ -37,9 +35,7 @@ def main():
         for key, value in profile.items():
             if isinstance(value, list):
                 joined[key] = joined.get(key, []) + value
-    text = "{\n" + ",\n".join(f"{json.dumps(key)}: {lines_of(value)}" for key, value in joined.items()) + "\n}\n"
-    with open(arguments.out, "wb") as file:
-        file.write(gzip.compress(text.encode(), mtime=0))
+    write(arguments.out, joined)
     print(f"{len(joined['steps'])} steps of {len(profiles)} profiles")
 
 

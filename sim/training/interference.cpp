@@ -23,17 +23,16 @@ double distance(double a, double b) {
   return std::fabs(std::log2(std::max(a, 1.0)) - std::log2(std::max(b, 1.0)));
 }
 
-// The entry of the nearest precision, batch and bytes, null where there is none.
-const InterferenceEntry* nearest(const std::vector<const InterferenceEntry*>& entries, Precision precision,
+// Of at least one entry that of the nearest precision, batch and bytes.
+const InterferenceEntry& nearest(const std::vector<const InterferenceEntry*>& entries, Precision precision,
                                  std::int64_t batch, std::int64_t bytes) {
   const auto rank = [&](const InterferenceEntry* entry) {
     return std::tuple(entry->precision != precision,
                       distance(static_cast<double>(entry->batch), static_cast<double>(batch)),
                       distance(static_cast<double>(entry->bytes), static_cast<double>(bytes)));
   };
-  const auto found = std::min_element(entries.begin(), entries.end(),
-                                      [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
-  return found == entries.end() ? nullptr : *found;
+  return **std::min_element(entries.begin(), entries.end(),
+                            [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
 }
 
 // Entries of a node, or of those between nodes the ones whose line rate is nearest.
@@ -63,7 +62,7 @@ Interference interference_of(const Profile& profile, const std::string& model, P
   std::vector<double> compute, collective;
   for (const auto& [of, entries] : by_model) {
     if (by_model.contains(model) && of != model) continue;
-    const InterferenceEntry& entry = *nearest(entries, precision, batch, bytes);
+    const InterferenceEntry& entry = nearest(entries, precision, batch, bytes);
     compute.push_back(std::max(1.0, entry.compute_slowdown.median));
     collective.push_back(std::max(1.0, entry.collective_slowdown.median));
     const bool is_same_rate = !is_between || is_same_line_rate(entry.line_rate, place.line_rate);
