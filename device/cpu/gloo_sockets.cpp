@@ -2,22 +2,28 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 namespace foretrain::device::cpu {
 namespace {
 
-// 0 where the descriptor is no connected TCP socket.
+// What lies at a descriptor of other threads is theirs to open and close meanwhile: its name is read, which
+// does not use it as fstat would. "socket:[INODE]" (proc(5)); 0 where it is no connected TCP socket.
 ino_t connection_at(int descriptor) {
-  struct stat facts {};
-  if (::fstat(descriptor, &facts) != 0 || !S_ISSOCK(facts.st_mode)) return 0;
+  std::error_code gone;
+  const std::string name =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), gone).string();
+  constexpr std::string_view socket = "socket:[";
+  if (!name.starts_with(socket)) return 0;
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
   if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return 0;
-  return peer.ss_family == AF_INET || peer.ss_family == AF_INET6 ? facts.st_ino : 0;
+  if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) return 0;
+  return std::strtoul(name.c_str() + socket.size(), nullptr, 10);
 }
 
 }  // namespace
