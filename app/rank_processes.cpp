@@ -65,7 +65,8 @@ pid_t start(std::vector<std::string>& arguments) {
 
 }  // namespace
 
-RankProcesses::RankProcesses(int ranks) {
+// Made of a whole one, which is destroyed, and ends those that have started, where this throws.
+RankProcesses::RankProcesses(int ranks) : RankProcesses() {
   meeting_ =
       (std::filesystem::temp_directory_path() / fmt::format("foretrain-ranks-{}", ::getpid())).string();
   std::error_code none;

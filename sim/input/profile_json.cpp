@@ -132,6 +132,7 @@ void describe(Archive& a, OverlapEntry& e) {
   a.optional("p05_s", e.p05);
   a.optional("p95_s", e.p95);
   a.optional("interference_scale", e.interference_scale, -1.0);
+  a.optional("collective_wait_s", e.collective_wait);
   a.optional("connected_first", e.connected_first, false);
   a.check(e.batch > 0 && e.ranks > 0, "has a count below 1");
 }

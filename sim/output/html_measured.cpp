@@ -63,8 +63,11 @@ std::string html_scatter(std::span<const MeasuredRow> rows) {
   if (rows.empty()) return "";
   ScatterChart chart;
   chart.title = "Predicted against measured steps";
-  chart.x_title = "measured, ms";
-  chart.y_title = "predicted, ms";
+  double most = 0;
+  for (const MeasuredRow& row : rows) most = std::max({most, row.measured, row.predicted});
+  const TimeUnit unit = time_unit(most);
+  chart.x_title = std::string("measured, ") + unit.name;
+  chart.y_title = std::string("predicted, ") + unit.name;
   constexpr double bound = 0.05;
   chart.bounds = {1 - bound, 1 + bound};
   chart.labels = {"calibration had seen it", "it had not seen all of it"};
@@ -73,7 +76,8 @@ std::string html_scatter(std::span<const MeasuredRow> rows) {
   std::vector<const MeasuredRow*> worst;
   for (const MeasuredRow& row : rows) {
     chart.points.push_back(
-        {1e3 * row.measured, 1e3 * row.predicted, 1e3 * row.low, 1e3 * row.high, row.in_sample ? 0 : 1,
+        {unit.per_second * row.measured, unit.per_second * row.predicted, unit.per_second * row.low,
+         unit.per_second * row.high, row.in_sample ? 0 : 1,
          fmt::format("{}: measured {}, predicted {}, {:+.1f} %", row.name, format_time(row.measured),
                      format_time(row.predicted), 100 * error_of(row))});
     sum += std::fabs(error_of(row));

@@ -120,7 +120,11 @@ std::string html_bandwidths(std::span<const Result> results) {
   LineChart chart;
   chart.title = "Step over the network's bandwidth";
   chart.x_title = "Gbit/s";
-  chart.y_title = "ms";
+  double most = 0;
+  for (const auto& [key, points] : lines)
+    for (const auto& [bandwidth, result] : points) most = std::max(most, result->step.time);
+  const TimeUnit unit = time_unit(most);
+  chart.y_title = unit.name;
   for (const std::size_t chosen : chosen_lines(most_lines, lines.size())) {
     const auto& [key, points] = *std::next(lines.begin(), static_cast<std::ptrdiff_t>(chosen));
     const auto& [model, workers, batch, others] = key;
@@ -129,8 +133,8 @@ std::string html_bandwidths(std::span<const Result> results) {
                              {},
                              false};
     for (const auto& [bandwidth, result] : points) {
-      series.points.emplace_back(bandwidth, 1e3 * result->step.time);
-      series.intervals.emplace_back(1e3 * result->step.low, 1e3 * result->step.high);
+      series.points.emplace_back(bandwidth, unit.per_second * result->step.time);
+      series.intervals.emplace_back(unit.per_second * result->step.low, unit.per_second * result->step.high);
     }
     chart.series.push_back(std::move(series));
   }

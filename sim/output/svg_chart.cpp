@@ -52,6 +52,12 @@ std::string line(double x1, double y1, double x2, double y2, const char* style) 
 
 }  // namespace
 
+TimeUnit time_unit(double most) {
+  if (most >= 10) return {1, "s"};
+  if (most >= 1e-3) return {1e3, "ms"};
+  return {1e6, "us"};
+}
+
 std::string escaped_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -233,15 +239,16 @@ std::string svg_of(const SpanChart& chart) {
   for (const auto& row : chart.rows) {
     for (const auto& piece : row.pieces) last = std::max(last, piece.end);
   }
-  const std::vector<double> ticks = axis_ticks(1e3 * last, 4);
-  const double scale = 1e3 * last > 0 ? (width - 8) / ticks.back() * 1e3 : 0;
+  const TimeUnit unit = time_unit(last);
+  const std::vector<double> ticks = axis_ticks(unit.per_second * last, 4);
+  const double scale = last > 0 ? (width - 8) / ticks.back() * unit.per_second : 0;
   const double bottom = row_height * static_cast<double>(chart.rows.size());
   std::string out = open_svg(bottom + axis, chart.title);
   for (std::size_t t = 0; t < ticks.size(); ++t) {
-    const double x = ticks[t] * scale / 1e3;
+    const double x = ticks[t] * scale / unit.per_second;
     out += line(x, 0, x, bottom + 4, "grid");
     const bool is_last = t + 1 == ticks.size();
-    out += text_at(x, bottom + 26, tick_text(ticks[t]) + (is_last ? " ms" : ""),
+    out += text_at(x, bottom + 26, tick_text(ticks[t]) + (is_last ? std::string(" ") + unit.name : ""),
                    t == 0    ? "start"
                    : is_last ? "end"
                              : "middle",

@@ -89,6 +89,13 @@ std::string numbers_table(std::string_view chart, const std::string& head, const
 // What colours and lines stand for: classes of the style sheet and names.
 std::string legend_of(std::span<const std::pair<std::string, std::string>> entries);
 
+// What an axis of times up to `most` seconds is in: us, ms from a millisecond on, s from ten seconds on.
+struct TimeUnit {
+  double per_second;
+  const char* name;
+};
+TimeUnit time_unit(double most);
+
 // Round numbers from zero to `top` or a little above, about `count` of them: 0, 5, 10, ...
 std::vector<double> axis_ticks(double top, int count);
 

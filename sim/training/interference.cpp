@@ -73,7 +73,9 @@ Interference interference_of(const Profile& profile, const std::string& model, P
     out.collective = median(collective);
   }
   if (!is_between) {
-    out.compute = 1 + (out.compute - 1) * interference_scale(profile, model, precision, batch, place.ranks);
+    const OverlapCost in_step = overlap_cost(profile, model, precision, batch, place.ranks);
+    out.compute = 1 + (out.compute - 1) * in_step.interference_scale;
+    out.wait = in_step.collective_wait;
   } else if (out.origin == Origin::assumed && profile.device == "cuda") {
     out.compute = compute_slowdown_between_nodes;
     out.origin = Origin::fitted;

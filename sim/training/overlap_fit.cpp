@@ -14,22 +14,34 @@
 namespace foretrain {
 namespace {
 
-double simulated(const StepSimulation& simulation, double scale) {
+double simulated(const StepSimulation& simulation, double StepFactors::*factor, double value) {
   StepFactors factors = simulation.at_quantile(0.5);
-  factors.compute_interference = scale;
+  factors.*factor = value;
   return simulation.seconds(factors);
 }
 
-// The step grows with the scale: bisection, to a thousandth of a per cent of the step.
-double fitted_scale(const StepSimulation& simulation, double measured) {
-  double low = 0, high = largest_interference_scale;
-  if (simulated(simulation, low) >= measured) return low;
-  if (simulated(simulation, high) <= measured) return high;
-  while (high - low > 1e-3) {
+// In [0, high]. The step grows with the factor: bisection, to high / 32,768.
+double fitted(const StepSimulation& simulation, double StepFactors::*factor, double high, double measured) {
+  double low = 0;
+  if (simulated(simulation, factor, low) >= measured) return low;
+  if (simulated(simulation, factor, high) <= measured) return high;
+  for (int halving = 0; halving < 15; ++halving) {
     const double middle = (low + high) / 2;
-    (simulated(simulation, middle) < measured ? low : high) = middle;
+    (simulated(simulation, factor, middle) < measured ? low : high) = middle;
   }
   return (low + high) / 2;
+}
+
+// Of the profile's overlap entry `which`, with no other applied: seconds in [0, measured] by which each
+// collective after a pause begins later, with which the step is as long as measured.
+double fitted_wait(Profile profile, std::size_t which, const ScenarioOfModel& scenario_of, double measured) {
+  OverlapEntry& entry = profile.overlaps[which];
+  entry.interference_scale = 1;
+  entry.collective_wait = measured;
+  entry.connected_first = true;
+  const StepSimulation simulation(
+      scenario_of_overlap(entry, std::make_shared<Profile>(profile), scenario_of));
+  return measured * fitted(simulation, &StepFactors::waiting, 1, measured);
 }
 
 // At the largest scale something else makes the step longer.
@@ -65,14 +77,22 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
   std::vector<std::string> problems;
   auto plain = std::make_shared<Profile>(profile);
   for (OverlapEntry& entry : plain->overlaps) entry.interference_scale = -1;
-  for (OverlapEntry& entry : profile.overlaps) {
+  for (std::size_t i = 0; i < profile.overlaps.size(); ++i) {
+    OverlapEntry& entry = profile.overlaps[i];
     entry.interference_scale = -1;
+    entry.collective_wait = 0;
     try {
       const StepSimulation simulation(scenario_of_overlap(entry, plain, scenario_of));
-      const double one = simulated(StepSimulation(one_worker_of(entry, plain, scenario_of)), 1);
+      const StepSimulation alone(one_worker_of(entry, plain, scenario_of));
+      const double one = alone.seconds(alone.at_quantile(0.5));
       const double longer = entry.alone.median > 0 ? entry.step.median / entry.alone.median : 1;
       const double crowded = crowding_of(*plain, entry.model, entry.precision, entry.ranks).factor;
-      entry.interference_scale = fitted_scale(simulation, one * crowded * longer);
+      const double measured = one * crowded * longer;
+      entry.interference_scale =
+          fitted(simulation, &StepFactors::compute_interference, largest_interference_scale, measured);
+      if (entry.interference_scale < largest_interference_scale || simulation.collectives().empty()) continue;
+      entry.collective_wait = fitted_wait(*plain, i, scenario_of, measured);
+      entry.interference_scale = 1;
     } catch (const Error& error) {
       problems.push_back(
           fmt::format("{} {} batch {} on {} GPUs: what interference is worth in a step was not fitted: {}",
@@ -82,25 +102,23 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
   return problems;
 }
 
-double interference_scale(const Profile& profile, const std::string& model, Precision precision,
-                          std::int64_t batch, int ranks) {
+OverlapCost overlap_cost(const Profile& profile, const std::string& model, Precision precision,
+                         std::int64_t batch, int ranks) {
   int nearest = 0;
-  std::vector<double> of_others;
+  std::vector<double> scales, waits;
   for (const OverlapEntry& entry : profile.overlaps) {
     if (!is_applied(entry) || entry.precision != precision) continue;
-    of_others.push_back(entry.interference_scale);
+    scales.push_back(entry.interference_scale);
+    waits.push_back(entry.collective_wait);
     if (entry.model == model && (nearest == 0 || std::abs(entry.ranks - ranks) < std::abs(nearest - ranks)))
       nearest = entry.ranks;
   }
-  if (of_others.empty()) return 1;
-  if (nearest == 0) {
-    std::sort(of_others.begin(), of_others.end());
-    return quantile(of_others, 0.5);
-  }
-  std::map<std::int64_t, double> by_batch;
+  if (scales.empty()) return {};
+  if (nearest == 0) return {median(std::move(scales)), median(std::move(waits))};
+  std::map<std::int64_t, OverlapCost> by_batch;
   for (const OverlapEntry& entry : profile.overlaps) {
     if (is_applied(entry) && entry.precision == precision && entry.model == model && entry.ranks == nearest)
-      by_batch[entry.batch] = entry.interference_scale;
+      by_batch[entry.batch] = {entry.interference_scale, entry.collective_wait};
   }
   const auto above = by_batch.lower_bound(batch);
   if (above == by_batch.end()) return by_batch.rbegin()->second;
@@ -108,7 +126,9 @@ double interference_scale(const Profile& profile, const std::string& model, Prec
   const auto below = std::prev(above);
   const double part = std::log(static_cast<double>(batch) / static_cast<double>(below->first)) /
                       std::log(static_cast<double>(above->first) / static_cast<double>(below->first));
-  return below->second + part * (above->second - below->second);
+  const OverlapCost &low = below->second, &high = above->second;
+  return {low.interference_scale + part * (high.interference_scale - low.interference_scale),
+          low.collective_wait + part * (high.collective_wait - low.collective_wait)};
 }
 
 }  // namespace foretrain

@@ -23,14 +23,22 @@ Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Pr
 // Sets interference_scale of every overlap entry: the factor on what collectives cost the kernels beside
 // them, in [0, largest_interference_scale], with which the simulated step is longer than one worker's by as
 // much as the measured one (the ratio, for another build of the same program may have chosen other kernels
-// than the one whose layers were timed). Returns what could not be fitted, and why.
+// than the one whose layers were timed). Where it is longer than with any such factor, that is 1 and
+// collective_wait is set in its place. Returns what could not be fitted, and why.
 std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of);
 inline constexpr double largest_interference_scale = 32;
 
+// What collectives cost a step of a node besides their time, as OverlapEntry has it.
+struct OverlapCost {
+  double interference_scale = 1;
+  double collective_wait = 0;  // seconds
+};
+
 // Of the entries of this model and precision that were connected first and whose fit is not at its bound, the
 // nearest number of ranks first; between batches interpolated over the logarithm of the batch, beyond them
-// that of the nearest. Of a model without entries: the median of the precision's. 1 where there is none.
-double interference_scale(const Profile& profile, const std::string& model, Precision precision,
-                          std::int64_t batch, int ranks);
+// that of the nearest. Of a model without entries: the medians of the precision's. 1 and 0 where there is
+// none.
+OverlapCost overlap_cost(const Profile& profile, const std::string& model, Precision precision,
+                         std::int64_t batch, int ranks);
 
 }  // namespace foretrain

@@ -47,7 +47,8 @@ void spread_of_steps(const StepSimulation& simulation, StepPrediction& step) {
 }
 
 // What kernels lose beside collectives is known to about half: on two GPUs it was 1.0 to 2.1 times what
-// calibration's own overlapped steps told (validation/live-gpu, rows within a node).
+// calibration's own overlapped steps told (validation/live-gpu, rows within a node). So is how long ranks
+// wait for each other, which those steps tell too.
 constexpr double doubt_of_interference = 0.5;
 
 // No doubt makes a time shorter than this part of it.
@@ -89,6 +90,9 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   const auto interferes = [](const CollectiveUse& use) { return use.beside.compute > 1; };
   if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), interferes))
     add(doubt_of_interference, &StepFactors::compute_interference);
+  const auto waits = [](const CollectiveUse& use) { return use.beside.wait > 0; };
+  if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), waits))
+    add(doubt_of_interference, &StepFactors::waiting);
   step.low = step.p50 - std::sqrt(below);
   if (step.low < least_share * step.p50)
     step.low = std::min(step.p50, std::max(step.low, simulation.seconds(fastest)));

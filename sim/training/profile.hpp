@@ -137,6 +137,9 @@ struct OverlapEntry {
   // Factor on (compute_slowdown - 1) of the interference entries with which the simulated step is longer than
   // that of one worker as `step` is than `alone`; below 0: not fitted.
   double interference_scale = -1;
+  // Seconds that each collective after a pause begins later than on idle devices, since ranks wait for each
+  // other: where no scale makes the simulated step as long (it is 1 then).
+  double collective_wait = 0;
   // Ranks were connected before their devices worked, as in a training; where not, the steps are slower than
   // a training's and their scale is told, not applied.
   bool connected_first = false;

@@ -1,6 +1,7 @@
 #include "sim/output/html.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/output/svg_chart.hpp"
 #include "tests/output/example_result.hpp"
@@ -144,6 +145,27 @@ TEST_CASE("runs that differ in size and network are lines over workers") {
   CHECK(has(page, "</i>bandwidth 10 Gbit/s</span>"));
   CHECK(has(page, "</i>bandwidth 100 Gbit/s</span>"));
   CHECK(has(page, "</i>without any loss</span>"));
+}
+
+TEST_CASE("axes of times are in the unit that their longest is read in") {
+  CHECK(foretrain::time_unit(12.6).name == std::string("s"));
+  CHECK(foretrain::time_unit(9.9).name == std::string("ms"));
+  CHECK(foretrain::time_unit(1e-3).name == std::string("ms"));
+  CHECK(foretrain::time_unit(2e-4).name == std::string("us"));
+  std::vector<Result> results;
+  for (const double bandwidth : {1.0, 10.0}) {
+    Result result = example_result();
+    result.workers = 8;
+    result.nodes = 2;
+    result.step.time = 126 / bandwidth;
+    result.inputs.push_back({"cluster.network.bandwidth", fmt::format("{:g} Gbit/s", bandwidth),
+                             foretrain::Origin::measured, false});
+    results.push_back(result);
+  }
+  const std::string page = page_of(results);
+  CHECK(has(page, "Step over the network's bandwidth"));
+  CHECK(has(page, ">s</text>"));
+  CHECK(has(page, ">150</text>"));
 }
 
 TEST_CASE("axes have round numbers") {

@@ -4,6 +4,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/network/families.hpp"
+#include "sim/training/predict.hpp"
 #include "sim/training/step_simulation.hpp"
 #include "tests/support/approx.hpp"
 #include "tests/support/models.hpp"
@@ -87,43 +88,79 @@ TEST_CASE("the scale of interference is the one with which the overlapped step t
   }
 }
 
+TEST_CASE("where no scale makes the step as long, ranks wait before a collective for what is left") {
+  const double longest = step_with_scale(largest_interference_scale, 64);
+  for (const double left : {1e-3, 0.2}) {
+    Profile profile = profile_with_interference();
+    profile.overlaps = {overlap(64, 1.1 * (longest + left), 1.1 * one_worker(64))};
+    CHECK(fit_overlaps(profile, scenario_of).empty());
+    CHECK(profile.overlaps[0].interference_scale == 1);
+    CHECK(profile.overlaps[0].collective_wait > left);
+    profile.overlaps[0].connected_first = true;
+    const Scenario scenario =
+        scenario_of_overlap(profile.overlaps[0], std::make_shared<Profile>(profile), scenario_of);
+    const StepSimulation simulation(scenario);
+    CHECK(simulation.run(simulation.at_quantile(0.5)).seconds == approx(longest + left).epsilon(1e-4));
+    // Known to half.
+    const StepPrediction step = predict(scenario, {}).step;
+    CHECK(step.high - step.p50 > 0.4 * profile.overlaps[0].collective_wait);
+  }
+}
+
 TEST_CASE(
-    "a step faster than without interference or slower than any fits at the bounds; unknown models are "
-    "told") {
+    "a step faster than without interference fits at the bound, one that no wait explains has the whole; "
+    "unknown models are told") {
   Profile profile = profile_with_interference();
   profile.overlaps = {overlap(16, 1e-4, 1), overlap(64, 10, 1)};
   profile.overlaps.push_back(profile.overlaps[0]);
   profile.overlaps[2].model = "nowhere";
+  profile.overlaps[2].collective_wait = 1;
   const std::vector<std::string> problems = fit_overlaps(profile, scenario_of);
   CHECK(profile.overlaps[0].interference_scale == 0);
-  CHECK(profile.overlaps[1].interference_scale == largest_interference_scale);
+  CHECK(profile.overlaps[0].collective_wait == 0);
+  CHECK(profile.overlaps[1].interference_scale == 1);
+  CHECK(profile.overlaps[1].collective_wait == approx(9 * one_worker(64)).epsilon(0.2));
   CHECK(profile.overlaps[2].interference_scale < 0);
+  CHECK(profile.overlaps[2].collective_wait == 0);
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].find("nowhere bf16 batch 16 on 2 GPUs") == 0);
 }
 
-TEST_CASE("between batches the scale is interpolated over the batch's logarithm, beyond them held") {
+TEST_CASE("between batches scale and wait are interpolated over the batch's logarithm, beyond them held") {
   Profile profile;
-  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 2) == 1);
-  const auto add = [&](const char* model, std::int64_t batch, int ranks, double scale) {
+  const auto scale = [&](const char* model, Precision precision, std::int64_t batch, int ranks) {
+    return overlap_cost(profile, model, precision, batch, ranks).interference_scale;
+  };
+  const auto wait = [&](const char* model, std::int64_t batch, int ranks) {
+    return overlap_cost(profile, model, Precision::bf16, batch, ranks).collective_wait;
+  };
+  CHECK(scale("m", Precision::bf16, 32, 2) == 1);
+  CHECK(wait("m", 32, 2) == 0);
+  const auto add = [&](const char* model, std::int64_t batch, int ranks, double factor, double seconds) {
     OverlapEntry entry = overlap(batch, 1);
     entry.model = model;
     entry.ranks = ranks;
-    entry.interference_scale = scale;
+    entry.interference_scale = factor;
+    entry.collective_wait = seconds;
     entry.connected_first = true;
     profile.overlaps.push_back(entry);
   };
-  add("m", 16, 2, 1);
-  add("m", 64, 2, 2);
-  add("m", 64, 8, 5);
-  add("n", 64, 2, 3);
-  add("m", 128, 2, largest_interference_scale);
-  add("m", 32, 2, 7);
+  add("m", 16, 2, 1, 1e-3);
+  add("m", 64, 2, 2, 0);
+  add("m", 64, 8, 5, 4e-3);
+  add("n", 64, 2, 3, 0);
+  add("m", 128, 2, largest_interference_scale, 7);
+  add("m", 32, 2, 7, 7);
   profile.overlaps.back().connected_first = false;
-  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 2) == approx(1.5));
-  CHECK(interference_scale(profile, "m", Precision::bf16, 8, 2) == 1);
-  CHECK(interference_scale(profile, "m", Precision::bf16, 256, 3) == 2);
-  CHECK(interference_scale(profile, "m", Precision::bf16, 32, 8) == 5);
-  CHECK(interference_scale(profile, "other", Precision::bf16, 32, 2) == approx(2.5));
-  CHECK(interference_scale(profile, "m", Precision::tf32, 32, 2) == 1);
+  CHECK(scale("m", Precision::bf16, 32, 2) == approx(1.5));
+  CHECK(scale("m", Precision::bf16, 8, 2) == 1);
+  CHECK(scale("m", Precision::bf16, 256, 3) == 2);
+  CHECK(scale("m", Precision::bf16, 32, 8) == 5);
+  CHECK(scale("other", Precision::bf16, 32, 2) == approx(2.5));
+  CHECK(scale("m", Precision::tf32, 32, 2) == 1);
+  CHECK(wait("m", 32, 2) == approx(0.5e-3));
+  CHECK(wait("m", 8, 2) == approx(1e-3));
+  CHECK(wait("m", 256, 3) == 0);
+  CHECK(wait("m", 32, 8) == approx(4e-3));
+  CHECK(wait("other", 32, 2) == approx(0.5e-3));
 }
