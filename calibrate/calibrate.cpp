@@ -257,7 +257,8 @@ void measure_interferences(Run& run, DeviceContext& context, JoinedDevices& devi
                               .seed = request.seed,
                               .backward = at.seconds,
                               .sizes = {},
-                              .seconds = each / 4};
+                              .seconds = each / 4,
+                              .shares_cores = context.backend.name() == "cpu"};
       if (place == middle) {
         ask.seconds = each / 2;
         ask.sizes = {interfering_bytes(*request.model, devices.count())};

@@ -20,6 +20,58 @@ constexpr std::int64_t largest_interfering = std::int64_t{64} << 20;
 constexpr std::int64_t probe_bytes = std::int64_t{256} << 10, least_probed = std::int64_t{64} << 10;
 constexpr std::int64_t smallest_block = 16;  // bytes a rank
 
+// Rank 0 by itself.
+class Alone : public RankGroup {
+ public:
+  int rank() const override { return 0; }
+  int ranks() const override { return 1; }
+  bool failed() override { return false; }
+  std::vector<double> all_gather(double value) override { return {value}; }
+  std::vector<std::byte> broadcast(std::vector<std::byte> from_rank_0) override { return from_rank_0; }
+};
+
+struct MeasuredSteps {
+  TrainedSteps overlapped;
+  std::vector<double> apart, one;  // without communication: of all ranks at once, of rank 0 while others rest
+};
+
+void append(std::vector<double>& to, const std::vector<double>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+// A host's cores are not equally fast all the time, for other work on it or on what it is a part of: there
+// the kinds of steps take turns, so that each sees as much of it.
+MeasuredSteps measure_steps(Session& session, RankGroup& group, device::Program& program,
+                            device::Communicator& communicator, const InterferenceRequest& request) {
+  const double step = std::max(1.5 * request.backward, 1e-4);
+  const double share = (request.sizes.empty() ? 0.4 : 0.2) * (request.shares_cores ? 2.0 / 3 : 1);
+  const int turns = request.shares_cores ? 3 : 1;
+  const int steps = (repetitions_in(share * request.seconds, step, 3, 100) + turns - 1) / turns;
+  const double soak = soak_share * request.seconds;
+  const int warm_up = repetitions_in(soak / 2, step, 1, 10);
+  MeasuredSteps measured;
+  for (int turn = 0; turn < turns; ++turn) {
+    // The first also warms the devices up.
+    const double first = turn == 0 ? 1 : 0;
+    const int before = turn == 0 ? warm_up : std::min(warm_up, 2);
+    const auto trained = [&](RankGroup& ranks, device::Communicator* by, StrategyKind kind, double soaked) {
+      return trained_steps(session, ranks, program, by, request.model, kind, steps, first * soaked, before);
+    };
+    TrainedSteps overlapped = trained(group, &communicator, StrategyKind::ddp, soak);
+    append(measured.overlapped.seconds, overlapped.seconds);
+    measured.overlapped.buckets = std::move(overlapped.buckets);
+    append(measured.apart, trained(group, nullptr, StrategyKind::independent, soak / 2).seconds);
+    if (!request.shares_cores) continue;
+    group.barrier();
+    if (group.rank() == 0) {
+      Alone alone;
+      append(measured.one, trained(alone, nullptr, StrategyKind::independent, 0).seconds);
+    }
+    group.barrier();
+  }
+  return measured;
+}
+
 }  // namespace
 
 std::int64_t interfering_bytes(const Model& model, int ranks) {
@@ -156,18 +208,9 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
     program->synthesize_input(request.seed + static_cast<std::uint64_t>(group.rank()));
     StepPlan plan(*program);
 
-    // Data-parallel steps first: they also warm the devices up.
     const double start = context.clock.now();
-    const double step = std::max(1.5 * request.backward, 1e-4);
-    const double share = request.sizes.empty() ? 0.4 : 0.2;
-    const int steps = repetitions_in(share * request.seconds, step, 3, 100);
-    const int warm_up = repetitions_in(soak_share / 2 * request.seconds, step, 1, 10);
-    const double soak = soak_share * request.seconds;
-    const TrainedSteps overlapped = trained_steps(session, group, *program, &communicator, request.model,
-                                                  StrategyKind::ddp, steps, soak, warm_up);
-    const TrainedSteps apart = trained_steps(session, group, *program, nullptr, request.model,
-                                             StrategyKind::independent, steps, soak / 2, warm_up);
-    Sample alone = summarize(apart.seconds);
+    const MeasuredSteps steps = measure_steps(session, group, *program, communicator, request);
+    Sample alone = summarize(steps.apart);
     for (double Sample::*bound : {&Sample::low, &Sample::median, &Sample::high})
       alone.*bound = group.greatest(alone.*bound);
 
@@ -181,13 +224,14 @@ InterferenceRun measure_interference_on(DeviceContext& context, JoinedDevices& d
     run.overlap.batch = request.batch;
     run.overlap.sequence = request.model.sequence;
     run.overlap.ranks = devices.count();
-    run.overlap.step = summarize(overlapped.seconds);
+    run.overlap.step = summarize(steps.overlapped.seconds);
     run.overlap.alone = alone;
-    std::vector<double> ascending = overlapped.seconds;
+    if (!steps.one.empty()) run.overlap.one = summarize(steps.one);
+    std::vector<double> ascending = steps.overlapped.seconds;
     std::sort(ascending.begin(), ascending.end());
     run.overlap.p05 = quantile(ascending, 0.05);
     run.overlap.p95 = quantile(ascending, 0.95);
-    run.overlap.buckets = overlapped.buckets;
+    run.overlap.buckets = steps.overlapped.buckets;
     run.overlap.connected_first = true;  // as JoinedDevices are
   });
   return run;

@@ -129,6 +129,7 @@ void describe(Archive& a, OverlapEntry& e) {
   a.required("buckets", e.buckets);
   a.required("step_s", e.step);
   a.required("alone_s", e.alone);
+  a.optional("one_s", e.one);
   a.optional("p05_s", e.p05);
   a.optional("p95_s", e.p95);
   a.optional("interference_scale", e.interference_scale, -1.0);

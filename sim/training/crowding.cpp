@@ -15,7 +15,7 @@ std::vector<AddedByOther> added_by_others(const Profile& profile, const std::str
     for (const StepEntry& step : profile.steps) {
       if (!is_step_of(step, entry.model, entry.precision, entry.sequence) || step.batch != entry.batch)
         continue;
-      const std::optional<double> alone = alone_of(step);
+      const std::optional<double> alone = alone_of(entry, step);
       if (!alone) continue;
       const AddedByOther added{std::max(0.0, entry.alone.median / *alone - 1) / (entry.ranks - 1),
                                entry.ranks};
@@ -28,8 +28,9 @@ std::vector<AddedByOther> added_by_others(const Profile& profile, const std::str
 
 Crowding crowding_of(const Profile& profile, const std::string& model, Precision precision, int workers) {
   if (profile.device != "cpu" || workers < 2) return {};
-  const AloneOf whole_step = [](const StepEntry& step) {
-    return step.step.median > 0 ? std::optional(step.step.median) : std::nullopt;
+  const AloneOf whole_step = [](const OverlapEntry& entry, const StepEntry& step) {
+    const double alone = entry.one.repetitions > 0 ? entry.one.median : step.step.median;
+    return alone > 0 ? std::optional(alone) : std::nullopt;
   };
   std::vector<double> seen;
   for (const AddedByOther& added : added_by_others(profile, model, precision, whole_step))

@@ -16,7 +16,8 @@ struct Crowding {
 };
 
 // Time of a worker's kernels where `workers` compute on one node over that of one alone: by the steps that
-// calibration timed on several at once without communication, of this model and precision, else of any;
+// calibration timed on several at once without communication, over those of one in turns with them where it
+// timed such, else over its step by itself; of this model and precision, else of any;
 // between and beyond numbers of workers in proportion to how many others there are. 1 on GPUs, which share
 // none of it, and where nothing was timed so.
 Crowding crowding_of(const Profile& profile, const std::string& model, Precision precision, int workers);
@@ -28,7 +29,7 @@ struct AddedByOther {
   double share = 0;
   int ranks = 0;
 };
-using AloneOf = std::function<std::optional<double>(const StepEntry&)>;
+using AloneOf = std::function<std::optional<double>(const OverlapEntry&, const StepEntry&)>;
 std::vector<AddedByOther> added_by_others(const Profile& profile, const std::string& model,
                                           Precision precision, const AloneOf& alone_of);
 

@@ -132,7 +132,8 @@ struct OverlapEntry {
   int ranks = 0;
   std::vector<std::int64_t> buckets;  // bytes, in order of readiness
   Sample step;                        // of one rank: all have the same pace
-  Sample alone;             // the same steps without communication, all ranks at once: of the slowest
+  Sample alone;  // the same steps without communication, all ranks at once: of the slowest
+  Sample one;    // of one rank while the others rest, in turns with those; repetitions 0: not measured
   double p05 = 0, p95 = 0;  // of single steps
   // Factor on (compute_slowdown - 1) of the interference entries with which the simulated step is longer than
   // that of one worker as `step` is than `alone`; below 0: not fitted.

@@ -3,12 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <mutex>
 #include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/input/profile_json.hpp"
+#include "sim/training/crowding.hpp"
 #include "tests/support/approx.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/models.hpp"
@@ -116,6 +118,7 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
     CHECK(entry.ranks == 2);
     CHECK(entry.alone.median > 0);
     CHECK(entry.step.median > entry.alone.median);
+    CHECK(entry.one.repetitions == 0);
     CHECK(entry.interference_scale < 0);
   }
 
@@ -128,6 +131,29 @@ TEST_CASE("a calibration holds all that the predictor asks for") {
   diagnostics.throw_errors();
   REQUIRE(read);
   CHECK(read->operators.size() == profile.operators.size());
+}
+
+TEST_CASE(
+    "what workers on one host's cores cost each other is measured in turns, however their speed drifts") {
+  test::FakeClock clock;
+  test::FakeScript script = two_devices();
+  script.name = "cpu";
+  script.drift = [](double now) { return 1 + now / 60; };
+  test::FakeBackend backend(script, clock);
+  Request request = request_for(test::wide_resnet(16, 4));
+  request.precisions = {Precision::fp32};
+  const Profile profile = calibrate::calibrate(backend, clock, request, {}).profile;
+  REQUIRE(profile.overlaps.size() == 2);
+  for (const OverlapEntry& entry : profile.overlaps) {
+    CAPTURE(entry.batch);
+    REQUIRE(entry.one.repetitions > 0);
+    CHECK(entry.alone.median / entry.one.median == approx(1).epsilon(0.02));
+    const auto whole = std::find_if(profile.steps.begin(), profile.steps.end(),
+                                    [&](const StepEntry& step) { return step.batch == entry.batch; });
+    REQUIRE(whole != profile.steps.end());
+    CHECK(std::abs(entry.alone.median / whole->step.median - 1) > 0.05);  // of some seconds away
+  }
+  CHECK(crowding_of(profile, request.model->name, Precision::fp32, 2).factor == approx(1).epsilon(0.02));
 }
 
 // A step of half a second, as a small convolutional network's on one core.

@@ -157,7 +157,7 @@ TEST_CASE("whatever the fusion of gradients, the weights are the same") {
       strategy.fusion.packs = 5;
       strategy.fusion.max_bytes = Bytes(200);
       const Outcome fused = train(model, strategy, 2, batch, 3);
-      CAPTURE(name_of(fusion));
+      CAPTURE(std::string(name_of(fusion)));
       // Of a parameter server a rank holds the sums that it is the server of.
       if (kind == StrategyKind::ddp) CHECK(difference(fused.gradients, buckets.gradients) < 1e-12);
       CHECK(difference(fused.weights, buckets.weights) < 1e-12);
@@ -189,7 +189,7 @@ TEST_CASE("captured steps train as others do") {
       const int workers = kind == StrategyKind::independent ? 1 : 2;
       const Outcome direct = train(model, strategy, workers, batch, 4);
       const Outcome captured = train(model, strategy, workers, batch, 4, true);
-      CAPTURE(name_of(kind));
+      CAPTURE(std::string(name_of(kind)));
       CHECK(captured.checksums == direct.checksums);
       CHECK(captured.weights == direct.weights);
     }

@@ -198,7 +198,7 @@ TEST_CASE("every step replayed by itself agrees with the fast path to 1e-9") {
 
 TEST_CASE("whole epochs at once agree with their updates one by one") {
   for (const LastBatch last : {LastBatch::keep, LastBatch::drop}) {
-    CAPTURE(name_of(last));
+    CAPTURE(std::string(name_of(last)));
     Given given(300, 1050);  // ten batches and a half each
     given.job.last_batch = last;
     given.job.schedule.emplace();

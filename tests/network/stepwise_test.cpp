@@ -71,7 +71,7 @@ TEST_CASE("the closed forms of plain flows agree with the stepwise replay") {
     for (int k = 0; k < 7; ++k) {
       const auto kind = static_cast<CollectiveKind>(k);
       const CollectiveAlgorithm algorithm = default_algorithm(kind);
-      CAPTURE(name_of(kind));
+      CAPTURE(std::string(name_of(kind)));
       // In a chain every piece waits for the latency of the one before, which NCCL hides: none there.
       const bool is_chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
       const Topology topology = star(n, 25, is_chain ? 0 : 3);
@@ -200,7 +200,7 @@ TEST_CASE("laws: permuted ranks, an idle link, times k, more bandwidth") {
                                               ? CollectiveAlgorithm::tree
                                               : default_algorithm(kind);
     CAPTURE(seed);
-    CAPTURE(name_of(kind));
+    CAPTURE(std::string(name_of(kind)));
     const double once = stepwise(topology, kind, algorithm, size);
     std::vector<int> permuted = all_ranks(topology);
     for (std::size_t i = permuted.size(); i > 1; --i) std::swap(permuted[i - 1], permuted[random.next() % i]);

@@ -56,7 +56,7 @@ std::vector<double> in_child(std::size_t count, const Ask& ask) {
   return answer;
 }
 
-const char* name_of(PeerShape shape) {
+std::string name_of(PeerShape shape) {
   switch (shape) {
     case PeerShape::star:
       return "star";

@@ -31,7 +31,7 @@ struct FakeChoice {
 
 struct FakeScript {
   int devices = 1;
-  std::string gpu = "Fake 1";
+  std::string name = "reference", gpu = "Fake 1";
   double launch_host = 4e-6;     // host time of a launch
   double launch_latency = 5e-6;  // from the launch call's end to the start on an idle device
   double gap = 1e-6;             // between two kernels of a full queue
@@ -49,6 +49,7 @@ struct FakeScript {
   std::uint64_t seed = 1;
   // Speed of the device over busy time: from cold_speed to 1 with time constant warm_seconds.
   double cold_speed = 1, warm_seconds = 0.1;
+  std::function<double(double now)> drift;  // of all devices: factor on their times by the clock
   bool throttled = false;
   std::function<double(double learning_rate)> loss;  // 1 where it is not set
   double copy_rate = 20e9, copy_latency = 5e-6;
@@ -85,7 +86,7 @@ class FakeBackend : public device::Backend {
   FakeBackend(FakeScript given, FakeClock& clock);
   ~FakeBackend() override;
 
-  std::string name() const override { return "reference"; }
+  std::string name() const override { return script.name; }
   int device_count() override { return script.devices; }
   Machine machine() override;
   device::Clocks clocks(int device) override;

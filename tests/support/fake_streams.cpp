@@ -20,7 +20,8 @@ FakeStreams::FakeStreams(FakeBackend& backend, FakeClock& clock, int device)
 
 double FakeStreams::speed() const {
   const FakeScript& script = backend_.script;
-  return 1 + (script.cold_speed - 1) * std::exp(-busy_seconds_ / script.warm_seconds);
+  const double drift = script.drift ? script.drift(clock_.unread()) : 1;
+  return drift * (1 + (script.cold_speed - 1) * std::exp(-busy_seconds_ / script.warm_seconds));
 }
 
 void FakeStreams::enqueue(device::StreamKind kind, FakeOperation operation, bool counts) {

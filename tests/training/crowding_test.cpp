@@ -33,6 +33,10 @@ TEST_CASE("workers on one host's cores slow each other as calibration saw") {
   CHECK(strays.factor == approx(1.75));
   CHECK(strays.factor * (1 + strays.slower) == approx(2.1));
   CHECK(strays.factor * (1 - strays.faster) == approx(1.4));
+  // Steps of one in turns with those of two tell more.
+  profile.overlaps[0].one = {profile.overlaps[0].alone.median / 1.2, 0, 0, 0, 9};
+  profile.overlaps[1].one = {profile.overlaps[1].alone.median / 1.3, 0, 0, 0, 9};
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == approx(1.25));
   profile.device = "cuda";
   CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == 1);
   profile.device = "cpu";
