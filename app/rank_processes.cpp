@@ -65,7 +65,7 @@ pid_t start(std::vector<std::string>& arguments) {
 
 }  // namespace
 
-// Made of a whole one, which is destroyed, and ends those that have started, where this throws.
+// Delegates, so that the destructor waits for those that were started where this throws.
 RankProcesses::RankProcesses(int ranks) : RankProcesses() {
   meeting_ =
       (std::filesystem::temp_directory_path() / fmt::format("foretrain-ranks-{}", ::getpid())).string();
@@ -76,10 +76,19 @@ RankProcesses::RankProcesses(int ranks) : RankProcesses() {
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) ::setenv(name, world.c_str(), 1);
   std::vector<std::string> arguments = own_arguments();
   be_quiet(arguments);
-  for (int rank = ranks - 1; rank >= 0; --rank) {
-    for (const char* name : {"RANK", "LOCAL_RANK"}) ::setenv(name, std::to_string(rank).c_str(), 1);
-    if (rank > 0) running_.push_back(start(arguments));
+  try {
+    for (int rank = ranks - 1; rank >= 0; --rank) {
+      for (const char* name : {"RANK", "LOCAL_RANK"}) ::setenv(name, std::to_string(rank).c_str(), 1);
+      if (rank > 0) running_.push_back(start(arguments));
+    }
+  } catch (...) {
+    end_all();  // rank 0, for which they wait, will not come
+    throw;
   }
+}
+
+void RankProcesses::end_all() {
+  for (const pid_t process : running_) ::kill(process, SIGKILL);
 }
 
 int RankProcesses::wait_for(double seconds) {
@@ -101,7 +110,7 @@ int RankProcesses::wait_for(double seconds) {
 int RankProcesses::wait() {
   const int status = wait_for(patience);
   if (status >= 0) return status;
-  for (const pid_t process : running_) ::kill(process, SIGKILL);
+  end_all();
   wait_for(patience);
   return std::max(1, highest_);
 }

@@ -23,6 +23,7 @@ class RankProcesses {
 
  private:
   int wait_for(double seconds);  // a status, or -1 where some still run
+  void end_all();
 
   std::vector<pid_t> running_;
   int highest_ = 0;

@@ -40,34 +40,49 @@ void append(std::vector<double>& to, const std::vector<double>& more) {
 }
 
 // A host's cores are not equally fast all the time, for other work on it or on what it is a part of: there
-// the kinds of steps take turns, so that each sees as much of it.
+// the kinds of steps take turns, as many as there is time for, to and fro, so that each sees as much of it.
 MeasuredSteps measure_steps(Session& session, RankGroup& group, device::Program& program,
                             device::Communicator& communicator, const InterferenceRequest& request) {
   const double step = std::max(1.5 * request.backward, 1e-4);
-  const double share = (request.sizes.empty() ? 0.4 : 0.2) * (request.shares_cores ? 2.0 / 3 : 1);
-  const int turns = request.shares_cores ? 3 : 1;
-  const int steps = (repetitions_in(share * request.seconds, step, 3, 100) + turns - 1) / turns;
+  const int kinds = request.shares_cores ? 3 : 2, fewest = 3;
+  const double budget = (request.sizes.empty() ? 0.8 : 0.4) * request.seconds;
+  const int turns = request.shares_cores ? repetitions_in(budget, kinds * fewest * step, 1, 3) : 1;
+  const int steps = (repetitions_in(budget / kinds, step, fewest, 100) + turns - 1) / turns;
   const double soak = soak_share * request.seconds;
   const int warm_up = repetitions_in(soak / 2, step, 1, 10);
   MeasuredSteps measured;
   for (int turn = 0; turn < turns; ++turn) {
-    // The first also warms the devices up.
-    const double first = turn == 0 ? 1 : 0;
-    const int before = turn == 0 ? warm_up : std::min(warm_up, 2);
+    const bool is_first = turn == 0;  // it also warms the devices up
     const auto trained = [&](RankGroup& ranks, device::Communicator* by, StrategyKind kind, double soaked) {
-      return trained_steps(session, ranks, program, by, request.model, kind, steps, first * soaked, before);
+      return trained_steps(session, ranks, program, by, request.model, kind, steps, is_first ? soaked : 0,
+                           is_first ? warm_up : 1);
     };
-    TrainedSteps overlapped = trained(group, &communicator, StrategyKind::ddp, soak);
-    append(measured.overlapped.seconds, overlapped.seconds);
-    measured.overlapped.buckets = std::move(overlapped.buckets);
-    append(measured.apart, trained(group, nullptr, StrategyKind::independent, soak / 2).seconds);
-    if (!request.shares_cores) continue;
-    group.barrier();
-    if (group.rank() == 0) {
-      Alone alone;
-      append(measured.one, trained(alone, nullptr, StrategyKind::independent, 0).seconds);
+    const auto overlapped = [&] {
+      TrainedSteps more = trained(group, &communicator, StrategyKind::ddp, soak);
+      append(measured.overlapped.seconds, more.seconds);
+      measured.overlapped.buckets = std::move(more.buckets);
+    };
+    const auto apart = [&] {
+      append(measured.apart, trained(group, nullptr, StrategyKind::independent, soak / 2).seconds);
+    };
+    const auto one = [&] {
+      if (!request.shares_cores) return;
+      group.barrier();
+      if (group.rank() == 0) {
+        Alone alone;
+        append(measured.one, trained(alone, nullptr, StrategyKind::independent, 0).seconds);
+      }
+      group.barrier();
+    };
+    if (turn % 2 == 0) {
+      overlapped();
+      apart();
+      one();
+    } else {
+      one();
+      apart();
+      overlapped();
     }
-    group.barrier();
   }
   return measured;
 }
@@ -131,13 +146,14 @@ TrainedSteps trained_steps(Session& session, RankGroup& group, device::Program& 
   // Under load, as a training is: a device at its power cap lowers its clock only after some tenths of a
   // second.
   const double soaked = session.clock.now() + soak;
-  do {
-    group.barrier();
+  group.barrier();
+  while (group.least(soaked - session.clock.now()) > 0) {
     meter.restart();
     times.clear();
     issue(warm_up);
     meter.drain();
-  } while (group.least(soaked - session.clock.now()) > 0);
+    group.barrier();
+  }
   meter.restart();
   times.clear();
   issue(warm_up + steps);

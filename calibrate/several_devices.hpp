@@ -64,7 +64,7 @@ struct InterferenceRequest {
   // In place of sizes: that of a collective which takes this part of a backward pass, 0 for none.
   double part_of_backward = 0;
   double seconds = 4;         // the same on all ranks: how often they meet follows from it
-  bool shares_cores = false;  // workers are of one host's cores, and what they cost each other counts
+  bool shares_cores = false;  // workers share one host's cores: what they cost each other is measured
 };
 
 // What passes of the model and all-reduces cost each other, a size each, on a worker of the group.

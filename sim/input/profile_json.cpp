@@ -136,6 +136,9 @@ void describe(Archive& a, OverlapEntry& e) {
   a.optional("collective_wait_s", e.collective_wait);
   a.optional("connected_first", e.connected_first, false);
   a.check(e.batch > 0 && e.ranks > 0, "has a count below 1");
+  constexpr double most_steps = 100;  // what was fitted is below the step as it was simulated
+  a.check(e.collective_wait >= 0 && e.collective_wait <= most_steps * e.step.median,
+          "has a collective_wait_s below 0 or far beyond its step");
 }
 
 template <typename Archive>

@@ -53,7 +53,7 @@ std::string line(double x1, double y1, double x2, double y2, const char* style) 
 }  // namespace
 
 TimeUnit time_unit(double most) {
-  if (most >= 10) return {1, "s"};
+  if (most >= 1) return {1, "s"};
   if (most >= 1e-3) return {1e3, "ms"};
   return {1e6, "us"};
 }
@@ -319,7 +319,7 @@ std::string svg_of(const ScatterChart& chart) {
     constexpr double least_distance = 40;
     if (place(tick) - labelled < least_distance) continue;
     labelled = place(tick);
-    const std::string text = tick_text(std::round(std::pow(10, tick) * 1e4) / 1e4);
+    const std::string text = tick_text(std::stod(fmt::format("{:.3g}", std::pow(10, tick))));
     out += text_at(left + place(tick), top + side + 28, text, "middle", "v");
     out += text_at(left - 6, top + side - place(tick) + 4, text, "end", "v");
   }

@@ -89,7 +89,7 @@ std::string numbers_table(std::string_view chart, const std::string& head, const
 // What colours and lines stand for: classes of the style sheet and names.
 std::string legend_of(std::span<const std::pair<std::string, std::string>> entries);
 
-// What an axis of times up to `most` seconds is in: us, ms from a millisecond on, s from ten seconds on.
+// What an axis of times up to `most` seconds is in: us, ms from a millisecond on, s from a second on.
 struct TimeUnit {
   double per_second;
   const char* name;

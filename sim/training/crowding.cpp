@@ -7,35 +7,61 @@
 
 namespace foretrain {
 
+namespace {
+
+// Of the entries of one model and precision, else of all.
+class Added {
+ public:
+  Added(const std::string& model, Precision precision) : model_(model), precision_(precision) {}
+
+  void add(const OverlapEntry& entry, double alone) {
+    if (entry.ranks < 2 || !(entry.alone.median > 0) || !(alone > 0)) return;
+    const AddedByOther added{std::max(0.0, entry.alone.median / alone - 1) / (entry.ranks - 1), entry.ranks};
+    any_.push_back(added);
+    if (entry.model == model_ && entry.precision == precision_) own_.push_back(added);
+  }
+  std::vector<AddedByOther> found() && { return std::move(own_.empty() ? any_ : own_); }
+
+ private:
+  const std::string& model_;
+  Precision precision_;
+  std::vector<AddedByOther> own_, any_;
+};
+
+// Over the steps of one in turns with those of several.
+std::vector<AddedByOther> added_in_turns(const Profile& profile, const std::string& model,
+                                         Precision precision) {
+  Added added(model, precision);
+  for (const OverlapEntry& entry : profile.overlaps)
+    if (entry.one.repetitions > 0) added.add(entry, entry.one.median);
+  return std::move(added).found();
+}
+
+}  // namespace
+
 std::vector<AddedByOther> added_by_others(const Profile& profile, const std::string& model,
                                           Precision precision, const AloneOf& alone_of) {
-  std::vector<AddedByOther> own, any;
+  Added added(model, precision);
   for (const OverlapEntry& entry : profile.overlaps) {
-    if (entry.ranks < 2 || !(entry.alone.median > 0)) continue;
     for (const StepEntry& step : profile.steps) {
       if (!is_step_of(step, entry.model, entry.precision, entry.sequence) || step.batch != entry.batch)
         continue;
-      const std::optional<double> alone = alone_of(entry, step);
-      if (!alone) continue;
-      const AddedByOther added{std::max(0.0, entry.alone.median / *alone - 1) / (entry.ranks - 1),
-                               entry.ranks};
-      any.push_back(added);
-      if (entry.model == model && entry.precision == precision) own.push_back(added);
+      if (const std::optional<double> alone = alone_of(step)) added.add(entry, *alone);
     }
   }
-  return own.empty() ? any : own;
+  return std::move(added).found();
 }
 
 Crowding crowding_of(const Profile& profile, const std::string& model, Precision precision, int workers) {
   if (profile.device != "cpu" || workers < 2) return {};
-  const AloneOf whole_step = [](const OverlapEntry& entry, const StepEntry& step) {
-    const double alone = entry.one.repetitions > 0 ? entry.one.median : step.step.median;
-    return alone > 0 ? std::optional(alone) : std::nullopt;
-  };
+  std::vector<AddedByOther> found = added_in_turns(profile, model, precision);
+  if (found.empty()) {
+    const AloneOf whole_step = [](const StepEntry& step) { return std::optional(step.step.median); };
+    found = added_by_others(profile, model, precision, whole_step);
+  }
+  if (found.empty()) return {};
   std::vector<double> seen;
-  for (const AddedByOther& added : added_by_others(profile, model, precision, whole_step))
-    seen.push_back(1 + added.share * (workers - 1));
-  if (seen.empty()) return {};
+  for (const AddedByOther& added : found) seen.push_back(1 + added.share * (workers - 1));
   const auto [least, most] = std::minmax_element(seen.begin(), seen.end());
   const double factor = median(seen);
   return {factor, *most / factor - 1, 1 - *least / factor};

@@ -29,7 +29,7 @@ struct AddedByOther {
   double share = 0;
   int ranks = 0;
 };
-using AloneOf = std::function<std::optional<double>(const OverlapEntry&, const StepEntry&)>;
+using AloneOf = std::function<std::optional<double>(const StepEntry&)>;
 std::vector<AddedByOther> added_by_others(const Profile& profile, const std::string& model,
                                           Precision precision, const AloneOf& alone_of);
 

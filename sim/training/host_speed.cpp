@@ -166,7 +166,7 @@ HostSpeed host_speed(const Profile& profile, const std::string& model, Precision
 LaunchContention launch_contention(const Profile& profile, const std::string& model, Precision precision,
                                    int workers) {
   if (profile.device != "cuda" || workers < 2) return {};
-  const AloneOf issued_alone = [&](const OverlapEntry&, const StepEntry& step) -> std::optional<double> {
+  const AloneOf issued_alone = [&](const StepEntry& step) -> std::optional<double> {
     if (!is_timed_and_bound(step) || !(step.launches > 0)) return std::nullopt;
     return host_speed(profile, step.model, step.precision, step.sequence, step.batch).factor *
            step.host.median;

@@ -32,16 +32,22 @@ double fitted(const StepSimulation& simulation, double StepFactors::*factor, dou
   return (low + high) / 2;
 }
 
-// Of the profile's overlap entry `which`, with no other applied: seconds in [0, measured] by which each
-// collective after a pause begins later, with which the step is as long as measured.
+// Of the profile's overlap entry `which`, with no other applied: the least seconds, up to `measured`, by
+// which each collective after a pause begins later, with which the step is as long as measured. What is
+// missing is mostly enough, where the last collective waits; far beyond it the first ones end so late that
+// the last has no pause before it.
 double fitted_wait(Profile profile, std::size_t which, const ScenarioOfModel& scenario_of, double measured) {
   OverlapEntry& entry = profile.overlaps[which];
   entry.interference_scale = 1;
   entry.collective_wait = measured;
   entry.connected_first = true;
   const StepSimulation simulation(
-      scenario_of_overlap(entry, std::make_shared<Profile>(profile), scenario_of));
-  return measured * fitted(simulation, &StepFactors::waiting, 1, measured);
+      scenario_of_overlap(entry, std::make_shared<Profile>(std::move(profile)), scenario_of));
+  constexpr auto factor = &StepFactors::collective_wait;
+  double most = std::max(0.0, 1 - simulated(simulation, factor, 0) / measured);
+  while (most > 0 && most < 1 && simulated(simulation, factor, most) < measured)
+    most = std::min(1.0, 2 * most);
+  return measured * fitted(simulation, factor, most, measured);
 }
 
 // At the largest scale something else makes the step longer.

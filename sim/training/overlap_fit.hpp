@@ -24,7 +24,8 @@ Scenario scenario_of_overlap(const OverlapEntry& entry, std::shared_ptr<const Pr
 // them, in [0, largest_interference_scale], with which the simulated step is longer than one worker's by as
 // much as the measured one (the ratio, for another build of the same program may have chosen other kernels
 // than the one whose layers were timed). Where it is longer than with any such factor, that is 1 and
-// collective_wait is set in its place. Returns what could not be fitted, and why.
+// collective_wait is set in its place (without a collective the scale stays at its bound). Returns what could
+// not be fitted, and why.
 std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& scenario_of);
 inline constexpr double largest_interference_scale = 32;
 

@@ -54,9 +54,9 @@ constexpr double doubt_of_interference = 0.5;
 // No doubt makes a time shorter than this part of it.
 constexpr double least_share = 0.05;
 
-// 90 % interval of the median: the doubts of device, host and network times and of interference, each
-// replayed, added in quadrature. Two of one and the same time may take more from it in quadrature than there
-// is: then it begins at the step with all doubts at their fast ends at once.
+// 90 % interval of the median: the doubts of device, host and network times, of interference and of waiting,
+// each replayed, added in quadrature. Two of one and the same time may take more from it in quadrature than
+// there is: then it begins at the step with all doubts at their fast ends at once.
 void interval_of_median(const StepSimulation& simulation, const StepFactors& median, StepPrediction& step) {
   double communication = 0, weight = 0;
   for (const CollectiveUse& use : simulation.collectives()) {
@@ -92,7 +92,7 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
     add(doubt_of_interference, &StepFactors::compute_interference);
   const auto waits = [](const CollectiveUse& use) { return use.beside.wait > 0; };
   if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), waits))
-    add(doubt_of_interference, &StepFactors::waiting);
+    add(doubt_of_interference, &StepFactors::collective_wait);
   step.low = step.p50 - std::sqrt(below);
   if (step.low < least_share * step.p50)
     step.low = std::min(step.p50, std::max(step.low, simulation.seconds(fastest)));

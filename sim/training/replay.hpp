@@ -27,6 +27,7 @@ struct CollectiveTiming {
   double compute_slowdown = 1;     // of kernels on the ranks that take part, while it runs
   double collective_slowdown = 1;  // of the collective, while a kernel runs on one of them
   Time start;                      // on top (or less) where the streams of its ranks were idle before it
+  Time wait = Time();              // then it begins later by this, and all ranks wait
 };
 using CollectiveTimer = std::function<CollectiveTiming(const ProcessGroup&, const Operation&)>;
 

@@ -61,11 +61,14 @@ void ReplayEngine::join(std::size_t c, const Issued& issued) {
   instance.operation = &op;
   instance.timing = input_.timer(graph_.groups[static_cast<std::size_t>(op.group)], op);
   instance.start = instance.updated = *std::max_element(instance.arrivals.begin(), instance.arrivals.end());
+  if (instance.after_pause) instance.start = instance.updated = instance.start + instance.timing.wait;
   const Time pause = instance.after_pause ? instance.timing.start : Time();
   instance.remaining =
       static_cast<double>(std::max<std::int64_t>(0, (instance.timing.alone + pause).count()));
   if (own_clocks_) {
     begin_apart(instance);
+  } else if (instance.start > queues_[0].now()) {
+    schedule(0, instance.start, EventKind::collective_start, 0, id, 0);
   } else {
     begin_together(id, instance);
   }

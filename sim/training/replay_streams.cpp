@@ -271,6 +271,7 @@ void ReplayEngine::handle(const Payload& what) {
   const auto subject = static_cast<std::size_t>(what.subject);
   switch (what.kind) {
     case EventKind::collective_start: {
+      if (!own_clocks_) return begin_together(what.subject, instance_of(what.subject));
       Rank& rank = ranks_[subject];
       rank.collective = rank.joined_last;
       set_slowdown(subject, instance_of(rank.collective).timing.compute_slowdown);

@@ -221,7 +221,7 @@ StepOutcome StepSimulation::replayed(const StepFactors& factors, Slices slices, 
     timing.start = use.start * factor;
     if (owner > 0 || factors.interference) {
       const double scale = owner == 0 ? factors.compute_interference : 1;
-      timing.start = timing.start + Time::seconds(use.beside.wait) * (owner == 0 ? factors.waiting : 1.0);
+      timing.wait = Time::seconds(use.beside.wait) * (owner == 0 ? factors.collective_wait : 1.0);
       timing.compute_slowdown = 1 + (use.beside.compute - 1) * scale;
       timing.collective_slowdown = use.beside.collective;
     }

@@ -38,7 +38,7 @@ struct StepFactors {
   double slowest_device = 1, slowest_host = 1;
   bool interference = true;
   double compute_interference = 1;  // on what collectives cost the kernels beside them
-  double waiting = 1;               // on how long ranks wait for each other before a collective
+  double collective_wait = 1;       // on how long ranks wait for each other before a collective
   bool plain = false;               // every rank a class of its own
   bool even = false;                // no worker computes slower than the typical one
   WireFactors wires;                // collectives as on such links; needs the scenario's topology alive

@@ -161,6 +161,12 @@ TEST_CASE(
     "a session keeps to its seconds where steps are long, and collectives are of the model's gradients") {
   test::FakeClock clock;
   test::FakeScript script = two_devices();
+  SUBCASE("devices") {
+    script.name = "reference";
+  }
+  SUBCASE("workers that share cores") {
+    script.name = "cpu";
+  }
   script.item = [](const Model& model, const device::WorkItem& item, std::int64_t batch) {
     test::FakeTiming timing = test::plain_timing(model, item, batch);
     timing.device = 0.5 / (3 * static_cast<double>(model.layers.size()));

@@ -48,10 +48,23 @@ struct File {
   }
 };
 
+OverlapEntry waiting_overlap() {
+  OverlapEntry entry;
+  entry.model = "resnet50";
+  entry.batch = 64;
+  entry.ranks = 2;
+  entry.step = entry.alone = {3e-3, 2.9e-3, 3.1e-3, 1e-4, 20};
+  entry.one = {2e-3, 1.9e-3, 2.1e-3, 1e-4, 20};
+  entry.interference_scale = 1;
+  entry.collective_wait = 1e-4;
+  return entry;
+}
+
 }  // namespace
 
 TEST_CASE("a profile is the same after writing and reading") {
   Profile profile = example_profile();
+  profile.overlaps = {waiting_overlap()};
   profile.operators[0].passes[0].device.median = 0.1 + 0.2;  // needs 17 digits
   profile.operators[0].passes[0].device.high = 1.0 / 3;
   const std::string json = profile_to_json(profile);
@@ -63,6 +76,8 @@ TEST_CASE("a profile is the same after writing and reading") {
   CHECK(again->operators[0].key == profile.operators[0].key);
   CHECK(again->collectives[0].time.repetitions == 20);
   CHECK(again->runs[0].machine.environment.at("NCCL_NVLS_ENABLE") == "0");
+  CHECK(again->overlaps[0].one.median == 2e-3);
+  CHECK(again->overlaps[0].collective_wait == 1e-4);
   CHECK(again->noise[0].tail_factor == 1);
   CHECK(again->runs[0].complete);
 }
@@ -145,6 +160,13 @@ TEST_CASE("reading is strict and names file and JSON pointer") {
                  "/bytes: is number where a whole number belongs"));
   CHECK(contains(findings(replaced(json, "profile/1", "profile/2")),
                  "\"schema\" is \"foretrain/profile/2\" where \"foretrain/profile/1\" belongs"));
+  Profile waiting = example_profile();
+  for (const double wait : {-1e-4, 1e7}) {
+    waiting.overlaps = {waiting_overlap()};
+    waiting.overlaps[0].collective_wait = wait;
+    CHECK(contains(findings(profile_to_json(waiting)),
+                   "/overlaps/0: has a collective_wait_s below 0 or far beyond its step"));
+  }
   CHECK(contains(findings("[]"), "is no profile"));
   CHECK(contains(findings("{\"schema\": \"foretrain/profile/1\", }"), "p.json:1:"));
 }

@@ -37,6 +37,8 @@ TEST_CASE("workers on one host's cores slow each other as calibration saw") {
   profile.overlaps[0].one = {profile.overlaps[0].alone.median / 1.2, 0, 0, 0, 9};
   profile.overlaps[1].one = {profile.overlaps[1].alone.median / 1.3, 0, 0, 0, 9};
   CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == approx(1.25));
+  profile.overlaps[1].one = {};  // of an older run: it does not count beside the other
+  CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == approx(1.2));
   profile.device = "cuda";
   CHECK(crowding_of(profile, "m", Precision::fp32, 2).factor == 1);
   profile.device = "cpu";

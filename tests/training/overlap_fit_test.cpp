@@ -102,8 +102,13 @@ TEST_CASE("where no scale makes the step as long, ranks wait before a collective
     const StepSimulation simulation(scenario);
     CHECK(simulation.run(simulation.at_quantile(0.5)).seconds == approx(longest + left).epsilon(1e-4));
     // Known to half.
-    const StepPrediction step = predict(scenario, {}).step;
+    const Result result = predict(scenario, {});
+    const StepPrediction& step = result.step;
     CHECK(step.high - step.p50 > 0.4 * profile.overlaps[0].collective_wait);
+    if (left < 0.1) continue;
+    CHECK(step.breakdown.waiting > 0.9 * left);
+    CHECK(result.limiting.kind == "straggler");
+    CHECK(result.limiting.text.find("Workers that wait for each other") == 0);
   }
 }
 

@@ -56,9 +56,10 @@ ReplayInput random_input(RandomStream& random, const StepGraph& graph) {
     rank.host_factor = random.uniform() < 0.5 ? 1 : 1 + random.uniform();
   }
   const double slows = 0.4 * random.uniform(), slowed = random.uniform() < 0.2 ? 0 : random.uniform();
+  const Time wait = Time::microseconds(random.uniform() < 0.5 ? 0 : 30 * random.uniform());
   input.timer = [=](const ProcessGroup&, const Operation& op) {
     return CollectiveTiming{Time::microseconds(1e-3 * static_cast<double>(op.bytes.count())), 1 + slows,
-                            1 + slowed, Time::microseconds(5)};
+                            1 + slowed, Time::microseconds(5), wait};
   };
   input.launch_latency = Time::microseconds(3);
   input.queue_depth = random.uniform() < 0.5 ? 1024 : 20;

@@ -255,6 +255,33 @@ TEST_CASE("a collective after a pause takes longer than one of a chain") {
   CHECK(replay(input).step == Time::microseconds(530));
 }
 
+// The first collective, of 50, could start at 200 and waits until 220: backward has 80 left and takes twice
+// as long beside it, so that 55 are left at 270 and it ends at 325. So the second starts at 345 and ends at
+// 395, the update at 405.
+TEST_CASE("a collective that ranks wait for after a pause begins later, and slows nothing until then") {
+  const StepGraph graph = one_group({two_buckets()}, {0, 0});
+  for (const bool shares : {false, true}) {
+    CAPTURE(shares);
+    ReplayInput input = plain_replay(graph);
+    CollectiveTiming timing{Time::microseconds(50), 2, 1, Time()};
+    timing.wait = Time::microseconds(20);
+    input.timer = [&](const ProcessGroup&, const Operation&) { return timing; };
+    // Others to share links with make all ranks' clocks one.
+    if (shares) {
+      input.sharing = [](std::span<const RunningCollective> running) {
+        return std::vector<double>(running.size(), 1.0);
+      };
+    }
+    input.keeps_slices = true;
+    const ReplayResult result = replay(input);
+    CHECK(result.step == Time::microseconds(405));
+    const StepUse use = step_use(input, result, 0);
+    CHECK(us(use.breakdown.waiting) == approx(20));  // of the second; the first's passes beside backward
+    CHECK(us(use.breakdown.exposed_communication) == approx(50));
+    CHECK(us(use.collective_running) == approx(100));
+  }
+}
+
 TEST_CASE("a kernel of more launches than the queue holds is issued while a collective runs") {
   // 2,000 launches of 1 us on the host and on the device each, behind a collective of 1 ms that they need not
   // wait for.

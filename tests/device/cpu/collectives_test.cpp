@@ -224,19 +224,18 @@ TEST_CASE("Gloo's sums are of fp32 and fp64 alone") {
 TEST_CASE("who meets does not touch the descriptors that other threads open and close") {
   Backend* cpu = test::cpu_backend();
   if (cpu == nullptr) return;
-  std::atomic<bool> done = false;
   std::atomic<int> read = 0;
-  std::vector<std::thread> others;
-  for (int i = 0; i < 2; ++i) {
-    others.emplace_back([&] {
-      while (!done) {
-        for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/fdinfo"))
-          ++read;
-      }
-    });
+  {
+    std::vector<std::jthread> others;
+    for (int i = 0; i < 2; ++i) {
+      others.emplace_back([&read](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/fdinfo"))
+            ++read;
+        }
+      });
+    }
+    for (int meeting = 0; meeting < 20; ++meeting) on_ranks(*cpu, 2, [](Member&) {});
   }
-  for (int meeting = 0; meeting < 20; ++meeting) on_ranks(*cpu, 2, [](Member&) {});
-  done = true;
-  for (std::thread& other : others) other.join();
   CHECK(read > 0);
 }
