@@ -14,7 +14,7 @@ namespace {
 
 std::string text_of(const RankSubset& subset) {
   const Placement& placement = subset.placement;
-  std::string text = std::to_string(placement.ranks) + " GPUs";
+  std::string text = std::to_string(placement.ranks) + " ranks";
   if (placement.nodes > 1) text += " on " + std::to_string(placement.nodes) + " nodes";
   return text;
 }

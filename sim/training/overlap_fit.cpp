@@ -101,7 +101,7 @@ std::vector<std::string> fit_overlaps(Profile& profile, const ScenarioOfModel& s
       entry.interference_scale = 1;
     } catch (const Error& error) {
       problems.push_back(
-          fmt::format("{} {} batch {} on {} GPUs: what interference is worth in a step was not fitted: {}",
+          fmt::format("{} {} batch {} on {} ranks: what interference is worth in a step was not fitted: {}",
                       entry.model, name_of(entry.precision), entry.batch, entry.ranks, error.what()));
     }
   }

@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(profile.overlaps[2].interference_scale < 0);
   CHECK(profile.overlaps[2].collective_wait == 0);
   REQUIRE(problems.size() == 1);
-  CHECK(problems[0].find("nowhere bf16 batch 16 on 2 GPUs") == 0);
+  CHECK(problems[0].find("nowhere bf16 batch 16 on 2 ranks") == 0);
 }
 
 TEST_CASE("between batches scale and wait are interpolated over the batch's logarithm, beyond them held") {
