@@ -171,7 +171,11 @@ TEST_CASE("overlapped steps are predicted with and without interference") {
   interference.compute_slowdown = {1.2, 1.2, 1.2, 0, 9};
   interference.collective_slowdown = {1.5, 1.5, 1.5, 0, 9};
   profile->interference = {interference};
-  OverlapEntry overlap{model().name, Precision::bf16, 32, 0, 2, {}, {}, {}, 0, 0};
+  OverlapEntry overlap;
+  overlap.model = model().name;
+  overlap.precision = Precision::bf16;
+  overlap.batch = 32;
+  overlap.ranks = 2;
   overlap.step.median = made_step(model(), 32);
   const std::vector<OverlapEntry> overlaps{overlap};
   const PartsValidation v = validate_parts(profile, overlaps, scenario_of);
