@@ -129,11 +129,6 @@ void keep_optimizer(std::vector<OptimizerEntry>& entries, const OptimizerEntry& 
   entries.push_back(entry);
 }
 
-template <typename T>
-void append(std::vector<T>& into, const std::vector<T>& more) {
-  into.insert(into.end(), more.begin(), more.end());
-}
-
 // Sizes of DistributedDataParallel's buckets of the models that are asked about.
 std::vector<std::int64_t> bucket_sizes(const Request& request) {
   std::vector<std::shared_ptr<const Model>> models = request.bucket_models;

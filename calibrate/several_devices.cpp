@@ -35,10 +35,6 @@ struct MeasuredSteps {
   std::vector<double> apart, one;  // without communication: of all ranks at once, of rank 0 while others rest
 };
 
-void append(std::vector<double>& to, const std::vector<double>& more) {
-  to.insert(to.end(), more.begin(), more.end());
-}
-
 // A host's cores are not equally fast all the time, for other work on it or on what it is a part of: there
 // the kinds of steps take turns, as many as there is time for, to and fro, so that each sees as much of it.
 MeasuredSteps measure_steps(Session& session, RankGroup& group, device::Program& program,

@@ -30,6 +30,11 @@ struct StopRule {
 // Repetitions of `each` seconds that fit into `seconds`, but no fewer than `least` and no more than `most`.
 int repetitions_in(double seconds, double each, int least, int most);
 
+template <typename T>
+void append(std::vector<T>& into, const std::vector<T>& more) {
+  into.insert(into.end(), more.begin(), more.end());
+}
+
 // Natural logarithms of values over their median, appended to `deviations`. Not positive values are left out.
 void append_log_deviations(std::span<const double> values, std::vector<double>& deviations);
 

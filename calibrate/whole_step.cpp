@@ -78,7 +78,7 @@ WholeStep measure_whole_step(Session& session, StepPlan& plan, double seconds, d
       const double spent = session.clock.now() - start;
       return steps >= length || (spent >= seconds && steps >= least);
     });
-    whole.steps.insert(whole.steps.end(), run.begin(), run.end());
+    append(whole.steps, run);
     length *= 2;
   } while (!rule.done(whole.steps, session.clock.now() - start));
   whole.step = summarize(whole.steps);

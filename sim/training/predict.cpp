@@ -90,9 +90,7 @@ void interval_of_median(const StepSimulation& simulation, const StepFactors& med
   const auto interferes = [](const CollectiveUse& use) { return use.beside.compute > 1; };
   if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), interferes))
     add(doubt_of_interference, &StepFactors::compute_interference);
-  const auto waits = [](const CollectiveUse& use) { return use.beside.wait > 0; };
-  if (std::any_of(simulation.collectives().begin(), simulation.collectives().end(), waits))
-    add(doubt_of_interference, &StepFactors::collective_wait);
+  if (simulation.ranks_wait()) add(doubt_of_interference, &StepFactors::collective_wait);
   step.low = step.p50 - std::sqrt(below);
   if (step.low < least_share * step.p50)
     step.low = std::min(step.p50, std::max(step.low, simulation.seconds(fastest)));

@@ -60,9 +60,10 @@ void ReplayEngine::join(std::size_t c, const Issued& issued) {
   id_of_.erase(key);
   instance.operation = &op;
   instance.timing = input_.timer(graph_.groups[static_cast<std::size_t>(op.group)], op);
-  instance.start = instance.updated = *std::max_element(instance.arrivals.begin(), instance.arrivals.end());
-  if (instance.after_pause) instance.start = instance.updated = instance.start + instance.timing.wait;
+  const Time wait = instance.after_pause ? instance.timing.wait : Time();
   const Time pause = instance.after_pause ? instance.timing.start : Time();
+  instance.start = instance.updated =
+      *std::max_element(instance.arrivals.begin(), instance.arrivals.end()) + wait;
   instance.remaining =
       static_cast<double>(std::max<std::int64_t>(0, (instance.timing.alone + pause).count()));
   if (own_clocks_) {

@@ -318,6 +318,11 @@ std::size_t StepSimulation::use_of(const Operation& operation, int first_group) 
   return use_of_.at({operation.group - first_group, operation.kind, operation.bytes.count()});
 }
 
+bool StepSimulation::ranks_wait() const {
+  return std::any_of(collectives_.begin(), collectives_.end(),
+                     [](const CollectiveUse& use) { return use.beside.wait > 0; });
+}
+
 double StepSimulation::launching() const {
   Time sum;
   for (const Operation& operation : graph_.programs.at(0).operations) sum += operation.host;

@@ -93,6 +93,7 @@ class StepSimulation {
   const LaunchContention& contention() const { return contention_; }
   const Crowding& crowding() const { return crowding_; }
   const std::vector<CollectiveUse>& collectives() const { return collectives_; }
+  bool ranks_wait() const;  // for each other before some collective (Interference::wait)
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int workers() const { return workers_; }
   const std::shared_ptr<const CollectiveModel>& network() const { return network_; }

@@ -71,7 +71,7 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
     f.interference = false;
   });
   // What of it no network shortens.
-  const double waiting = network > 0 ? gain_of([](StepFactors& f) { f.collective_wait = 0; }) : 0;
+  const double waiting = simulation.ranks_wait() ? gain_of([](StepFactors& f) { f.collective_wait = 0; }) : 0;
   const double host = gain_of([](StepFactors& f) { f.host = 0; });
   const double straggler = gain_of([](StepFactors& f) {
     f.slowest_device = f.slowest_host = 1;
@@ -96,10 +96,8 @@ Limiting limiting_of(const Scenario& scenario, const StepSimulation& simulation,
     out.kind = "straggler";
     out.text = fmt::format(
         "Workers that wait for each other before a collective are the limit: without it a step would take "
-        "{:.0f} "
-        "% less, with no communication at all {:.0f} % less. So it was in calibration's steps; a faster "
-        "network "
-        "does not change it.",
+        "{:.0f} % less, with no communication at all {:.0f} % less. So it was in calibration's steps; a "
+        "faster network does not change it.",
         100 * waiting, 100 * network);
   } else if (most == network) {
     out.kind = "network";
